@@ -43,19 +43,19 @@ const (
 // A sequence and ErrConflict are certain. After ErrFull, ErrTooLarge and
 // ErrUnavailable nothing was written. ErrUnknownOutcome, which can also follow a
 // cancelled ctx, means that the event record may be stored.
-func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+func (j *Journal) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if err := j.guard.checkWritable(); err != nil {
 		return 0, err
 	}
-	if err := j.chain.linkRecord(ctx, f, prev); err != nil {
+	if err := j.chain.linkRecord(ctx, rec, prev); err != nil {
 		return 0, err
 	}
-	a, err := j.newAppend(ctx, f, prev)
+	a, err := j.newAppend(ctx, rec, prev)
 	if err != nil {
 		return 0, err
 	}
 	defer a.msg.returnToPool()
-	if isForNewCalls(f, prev) {
+	if isForNewCalls(rec, prev) {
 		if err := j.room.check(ctx); err != nil {
 			return 0, a.newError(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
 		}
@@ -84,8 +84,8 @@ func (a *appending) checkArchived(ctx context.Context) error {
 }
 
 // isForNewCalls reports whether an event record begins a call or prepares one.
-func isForNewCalls(f *toolcall.EventRecord, prev uint64) bool {
-	return f.Call != nil && prev == 0 || f.Session != nil || f.Budget != nil
+func isForNewCalls(rec *toolcall.EventRecord, prev uint64) bool {
+	return rec.Call != nil && prev == 0 || rec.Session != nil || rec.Budget != nil
 }
 
 const (
@@ -109,23 +109,23 @@ type appending struct {
 	unsure, staged bool
 }
 
-func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev uint64) (*appending, error) {
-	a := &appending{j: j, record: f, key: f.Key(), prev: prev}
-	subject, err := recordSubject(a.key, f.WorkQueue())
+func (j *Journal) newAppend(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (*appending, error) {
+	a := &appending{j: j, record: rec, key: rec.Key(), prev: prev}
+	subject, err := recordSubject(a.key, rec.WorkQueue())
 	if err == nil && a.key.Space != j.space {
 		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + errtext.Quote(string(a.key.Space)) + ", but this is the journal of " + string(j.space)}
 	}
-	if err == nil && !isPlain(f.ID) {
-		err = &message.Error{Code: message.CodeInvalid, What: "its id " + errtext.Quote(f.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
+	if err == nil && !isPlain(rec.ID) {
+		err = &message.Error{Code: message.CodeInvalid, What: "its id " + errtext.Quote(rec.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
 	}
 	if err != nil {
 		return nil, a.newError(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
 	a.entity = subject.entity()
-	if f.Call != nil && prev > 0 {
-		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, a.entity, prev))
+	if rec.Call != nil && prev > 0 {
+		a.base = toolcall.BaseFor(rec, j.baseBefore(ctx, a.entity, prev))
 	}
-	body, next, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would block its entity
+	body, next, err := toolcall.EncodeAndRead(rec, a.base) // an unreadable record would block its entity
 	if err != nil {
 		e := message.AsError("", err)
 		return nil, a.newError(e.Code, e.What, e.Hint, e.Err)
@@ -138,7 +138,7 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	}
 	a.next = next
 	a.msg = recordMsgs.Get().(*recordMsg)
-	a.msg.fillRecord(f, subject.String(), a.entity, body, a.base)
+	a.msg.fillRecord(rec, subject.String(), a.entity, body, a.base)
 	a.msg.setPredecessor(j.codec.keys, prev)
 	return a, nil
 }

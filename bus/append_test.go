@@ -87,15 +87,15 @@ func TestAppendRace(t *testing.T) {
 	for i := range 64 {
 		wg.Go(func() {
 			<-start
-			f := callRecord(id(i), key, message.ToolCallAllowed, "approve")
+			rec := callRecord(id(i), key, message.ToolCallAllowed, "approve")
 			if i%2 == 1 { // a task is on another subject of the same entity
-				f = workRecord(id(i), key, "echo")
+				rec = workRecord(id(i), key, "echo")
 			}
 			j := j1
 			if i%4 >= 2 {
 				j = j2
 			}
-			switch _, err := j.Append(context.Background(), f, prev); {
+			switch _, err := j.Append(context.Background(), rec, prev); {
 			case err == nil:
 				won.Add(1)
 			case errors.Is(err, message.ErrConflict):

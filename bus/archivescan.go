@@ -149,9 +149,9 @@ func (s *replyScan) replyOf(session, reply Token) *replyRecords {
 }
 
 func (s *replyScan) noteRecord(m stored, r toolcall.JournalEntry) {
-	f := r.Record
-	if f != nil && f.Standing != nil {
-		s.granted[f.Standing.ID] = *f.Standing
+	rec := r.Record
+	if rec != nil && rec.Standing != nil {
+		s.granted[rec.Standing.ID] = *rec.Standing
 	}
 	subject, reply, ok := replyIn(m.subject)
 	var x *replyRecords
@@ -166,12 +166,12 @@ func (s *replyScan) noteRecord(m stored, r toolcall.JournalEntry) {
 	x.seqs, x.bytes, x.last = append(x.seqs, m.seq), x.bytes+uint64(len(m.data)+len(m.subject)), max(x.last, m.time.UnixNano())
 	switch {
 	case subject.Kind == KindEvent && r.Invalid == nil:
-	case f == nil:
+	case rec == nil:
 		x.keep = true
-	case f.Reply != nil:
-		x.interrupted = f.Reply.Phase == toolcall.ReplyInterrupted
-	case f.Call != nil:
-		s.noteCall(x, subject.entity(), onlyHeader(m.header, headerPrev) == "0", f.Call)
+	case rec.Reply != nil:
+		x.interrupted = rec.Reply.Phase == toolcall.ReplyInterrupted
+	case rec.Call != nil:
+		s.noteCall(x, subject.entity(), onlyHeader(m.header, headerPrev) == "0", rec.Call)
 	}
 }
 
@@ -214,8 +214,8 @@ func (s *replyScan) isOver(x *replyRecords, now time.Time) bool {
 		return false // the last record stays: it shows that the journal is this one
 	}
 	return !slices.ContainsFunc(x.granted, func(id toolcall.StandingID) bool {
-		l := s.granted[id]
-		state := l.State(now)
+		sa := s.granted[id]
+		state := sa.State(now)
 		return state != toolcall.StandingRevoked && state != toolcall.StandingExpired
 	})
 }

@@ -165,10 +165,10 @@ func (c codec) checkStored(ctx context.Context, s Subject, m stored, r *proof.Re
 	}
 	d, err := toolcall.DecodeStored(m.data)
 	if err != nil || !d.IsCompact() || d.Hides() || len(m.header[HeaderKind]) > 0 {
-		f, below, err := c.decodeGenuine(ctx, s, m)
-		if f != nil {
+		rec, below, err := c.decodeGenuine(ctx, s, m)
+		if rec != nil {
 			r.Base = below
-			c.rememberBase(m, f, below)
+			c.rememberBase(m, rec, below)
 		}
 		return err
 	}

@@ -67,9 +67,9 @@ func TestAuditIsRedacted(t *testing.T) {
 	w := newWorld(t)
 	j := w.Journal("test")
 	l := ledgerOf(t, j)
-	f := callRecord("f1", callKey("c1"), message.ToolCallPending, "propose")
-	f.Call.Input, f.Call.Redact = `{"pin":"4711-0815"}`, []string{"args.pin"}
-	mustAppend(t, j, f, 0)
+	rec := callRecord("f1", callKey("c1"), message.ToolCallPending, "propose")
+	rec.Call.Input, rec.Call.Redact = `{"pin":"4711-0815"}`, []string{"args.pin"}
+	mustAppend(t, j, rec, 0)
 	if _, err := j.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), []message.RawJSON{message.RawJSON(`{"type":"TOOL_CALL_DELTA","tool_call_id":"c1","delta":"4711-0815"}`)}); err != nil {
 		t.Fatal(err)
 	}

@@ -178,9 +178,9 @@ func TestRestoreAfterAnAcceptedLoss(t *testing.T) {
 
 // largeRecord begins the nth call, with a large input.
 func largeRecord(n int) *toolcall.EventRecord {
-	f := newRecord(n)
-	f.Call.Input = `{"text":"` + strings.Repeat("x", 4000) + `"}`
-	return f
+	rec := newRecord(n)
+	rec.Call.Input = `{"text":"` + strings.Repeat("x", 4000) + `"}`
+	return rec
 }
 
 // Buckets are copied after the journal, and a changed copy is refused.

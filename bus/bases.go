@@ -83,15 +83,15 @@ func (c codec) baseAt(ctx context.Context, entity Entity, seq, prev uint64, deep
 	if err != nil {
 		return nil, errtext.Because(errUnreadable, errtext.Because(errBaseLost, fmt.Errorf("no engine of this space wrote record %d: %w", seq, err)))
 	}
-	f, below, err := c.expand(ctx, entity, m, deep+1)
+	rec, below, err := c.expand(ctx, entity, m, deep+1)
 	if err != nil {
 		return nil, err
 	}
-	return toolcall.NewRecordBase(seq, leafOf(m).String(), f, below), nil
+	return toolcall.NewRecordBase(seq, leafOf(m).String(), rec, below), nil
 }
 
 // expand decodes a stored record with its base, below; below is nil if it has none.
-func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
+func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (rec *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
 	s, err := toolcall.DecodeStored(m.data)
 	if err != nil {
 		return nil, nil, errtext.Because(errUnreadable, err)
@@ -105,19 +105,19 @@ func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (f
 			return nil, nil, err
 		}
 	}
-	if f, err = s.Expand(below); err != nil {
+	if rec, err = s.Expand(below); err != nil {
 		return nil, nil, errtext.Because(errUnreadable, err)
 	}
-	return f, below, nil
+	return rec, below, nil
 }
 
 // rememberBase caches a call's record for the records that build on it.
-func (c codec) rememberBase(m stored, f *toolcall.EventRecord, below *toolcall.RecordBase) {
-	if f.Call == nil {
+func (c codec) rememberBase(m stored, rec *toolcall.EventRecord, below *toolcall.RecordBase) {
+	if rec.Call == nil {
 		return
 	}
-	if !f.Call.Open() || c.bases.get(m.seq) == nil {
-		c.bases.put(toolcall.NewRecordBase(m.seq, leafOf(m).String(), f, below), len(m.data))
+	if !rec.Call.Open() || c.bases.get(m.seq) == nil {
+		c.bases.put(toolcall.NewRecordBase(m.seq, leafOf(m).String(), rec, below), len(m.data))
 	}
 }
 

@@ -72,23 +72,23 @@ func play(ctx context.Context, j *bus.Journal, s script) (out outcome, err error
 	prev, before := uint64(0), uint64(0)
 	var last *toolcall.EventRecord
 	for n, op := range s.ops {
-		f, after := callRecord(fmt.Sprintf("%s-%d", s.key.Call, n), s.key, message.ToolCallAllowed, "allow"), prev
+		rec, after := callRecord(fmt.Sprintf("%s-%d", s.key.Call, n), s.key, message.ToolCallAllowed, "allow"), prev
 		switch {
 		case op == opStale && prev != 0:
 			after = before
 		case op == opAgain && last != nil:
-			f, after = last, before
+			rec, after = last, before
 		case op == opLarge:
-			f.Call.Input = `"` + strings.Repeat("x", 64<<10) + `"`
+			rec.Call.Input = `"` + strings.Repeat("x", 64<<10) + `"`
 		}
-		seq, err := j.Append(ctx, f, after)
+		seq, err := j.Append(ctx, rec, after)
 		code := message.Code("")
 		if err != nil {
 			code = message.AsError("", err).Code
 		}
 		out.codes = append(out.codes, code)
 		if code == message.CodeUnknownOutcome {
-			if seq, err = find(ctx, j, s.key, f.ID); err != nil {
+			if seq, err = find(ctx, j, s.key, rec.ID); err != nil {
 				return out, err
 			}
 			if seq == 0 {
@@ -98,12 +98,12 @@ func play(ctx context.Context, j *bus.Journal, s script) (out outcome, err error
 		}
 		switch {
 		case code != "":
-			out.refused = append(out.refused, f.ID)
-		case f == last && seq != prev:
-			return out, fmt.Errorf("%s was stored at %d, and again at %d", f.ID, prev, seq)
-		case f != last:
-			out.stored, out.at = append(out.stored, f.ID), append(out.at, seq)
-			before, prev, last = after, seq, f
+			out.refused = append(out.refused, rec.ID)
+		case rec == last && seq != prev:
+			return out, fmt.Errorf("%s was stored at %d, and again at %d", rec.ID, prev, seq)
+		case rec != last:
+			out.stored, out.at = append(out.stored, rec.ID), append(out.at, seq)
+			before, prev, last = after, seq, rec
 		}
 	}
 	return out, nil

@@ -18,8 +18,8 @@ func BenchmarkAppend(b *testing.B) {
 		srv := bustest.New(b, bustest.With(func(o *embed.Options) { o.Durability = durability }))
 		j := srv.Journal("test")
 		pub := bus.NewDirect(srv.Conn("raw"))
-		f := callRecord("x", callKey("c"), message.ToolCallAllowed, "allow")
-		body, err := strictjson.Marshal(f)
+		rec := callRecord("x", callKey("c"), message.ToolCallAllowed, "allow")
+		body, err := strictjson.Marshal(rec)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -44,8 +44,8 @@ func BenchmarkAppend(b *testing.B) {
 			prev, n, key := uint64(0), 0, callKey(fmt.Sprint("app", b.N))
 			for b.Loop() {
 				n++
-				f := callRecord(fmt.Sprintf("app-%d-%d", b.N, n), key, message.ToolCallAllowed, "allow")
-				seq, err := j.Append(b.Context(), f, prev)
+				rec := callRecord(fmt.Sprintf("app-%d-%d", b.N, n), key, message.ToolCallAllowed, "allow")
+				seq, err := j.Append(b.Context(), rec, prev)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -55,19 +55,19 @@ func (c *chain) get(seq uint64) (proof.Hash, bool) {
 
 // linkRecord sets the record's link to the one at prev. A missing predecessor is a
 // conflict: the caller's view is wrong.
-func (c *chain) linkRecord(ctx context.Context, f *toolcall.EventRecord, prev uint64) error {
+func (c *chain) linkRecord(ctx context.Context, rec *toolcall.EventRecord, prev uint64) error {
 	if prev == 0 {
-		f.Prev = &toolcall.Link{}
+		rec.Prev = &toolcall.Link{}
 		return nil
 	}
 	leaf, ok := c.get(prev)
 	if !ok {
 		var err error
-		if leaf, err = c.leafAt(ctx, f.Key(), prev); err != nil {
+		if leaf, err = c.leafAt(ctx, rec.Key(), prev); err != nil {
 			return err
 		}
 	}
-	f.Prev = proof.LinkTo(prev, leaf)
+	rec.Prev = proof.LinkTo(prev, leaf)
 	return nil
 }
 

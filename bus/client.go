@@ -360,12 +360,12 @@ func (c *Client) events(ctx context.Context, r toolcall.EventsRequest) (toolcall
 }
 
 // submitResponse gives the response an id before it is sent.
-func (c *Client) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
-	if a.ID == "" {
-		a.ID = nuid.Next() // identifies the response when it is sent again
+func (c *Client) submitResponse(ctx context.Context, resp toolcall.Response) (*toolcall.Call, error) {
+	if resp.ID == "" {
+		resp.ID = nuid.Next() // identifies the response when it is sent again
 	}
-	call, unsure, err := sendTyped(ctx, c, api.SubmitResponse, a, 0)
-	if known := toolcall.CallOf(err); unsure && known.HasResponse(c.by.Name, a) {
+	call, unsure, err := sendTyped(ctx, c, api.SubmitResponse, resp, 0)
+	if known := toolcall.CallOf(err); unsure && known.HasResponse(c.by.Name, resp) {
 		return known, nil // an earlier send succeeded; only its reply was lost
 	}
 	return call, err

@@ -62,11 +62,11 @@ func (c codec) decode(ctx context.Context, m stored) toolcall.JournalEntry {
 		c.decodeEvent(&r, s, m)
 		return r
 	}
-	f, below, err := c.decodeEventRecord(ctx, s, m)
+	rec, below, err := c.decodeEventRecord(ctx, s, m)
 	switch {
 	case err == nil:
-		c.rememberBase(m, f, below)
-		r.Key, r.Record = f.Key(), f
+		c.rememberBase(m, rec, below)
+		r.Key, r.Record = rec.Key(), rec
 	case errors.Is(err, errBaseUnread):
 		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "the record on which it builds could not be read", Hint: "check that NATS runs with JetStream, and try again", Err: err}
 	case errors.Is(err, errUnreadable):
@@ -88,7 +88,7 @@ func placeOf(s Subject) toolcall.Key {
 
 // decodeEventRecord verifies and decodes an event record. Every header and the subject
 // must agree with the body or be covered by the MAC.
-func (c codec) decodeEventRecord(ctx context.Context, s Subject, m stored) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
+func (c codec) decodeEventRecord(ctx context.Context, s Subject, m stored) (rec *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
 	if !s.isRecord() {
 		return nil, nil, errors.New("its subject is not that of an event record")
 	}
@@ -99,20 +99,20 @@ func (c codec) decodeEventRecord(ctx context.Context, s Subject, m stored) (f *t
 }
 
 // decodeGenuine is decodeEventRecord for a message whose MAC was checked.
-func (c codec) decodeGenuine(ctx context.Context, s Subject, m stored) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
-	if f, below, err = c.expand(ctx, s.entity(), m, 0); err != nil {
+func (c codec) decodeGenuine(ctx context.Context, s Subject, m stored) (rec *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
+	if rec, below, err = c.expand(ctx, s.entity(), m, 0); err != nil {
 		return nil, nil, err
 	}
-	if err := checkID(m, f.ID); err != nil {
+	if err := checkID(m, rec.ID); err != nil {
 		return nil, nil, err
 	}
 	switch {
-	case !s.belongsTo(f.Key(), f.WorkQueue()):
-		return nil, nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
-	case len(m.header[HeaderKind]) > 0 && onlyHeader(m.header, HeaderKind) != f.Kind():
+	case !s.belongsTo(rec.Key(), rec.WorkQueue()):
+		return nil, nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(rec.Key().String()))
+	case len(m.header[HeaderKind]) > 0 && onlyHeader(m.header, HeaderKind) != rec.Kind():
 		return nil, nil, errors.New("its kind header differs from its kind")
 	}
-	return f, below, nil
+	return rec, below, nil
 }
 
 func checkID(m stored, id string) error {
@@ -239,19 +239,19 @@ var recordMsgs = sync.Pool{New: func() any {
 	return m
 }}
 
-func (m *recordMsg) fillRecord(f *toolcall.EventRecord, subject string, entity Entity, body []byte, base *toolcall.RecordBase) {
+func (m *recordMsg) fillRecord(rec *toolcall.EventRecord, subject string, entity Entity, body []byte, base *toolcall.RecordBase) {
 	m.Subject, m.Data = subject, body
-	m.id[0], m.filter[0] = f.ID, string(entity)
+	m.id[0], m.filter[0] = rec.ID, string(entity)
 	delete(m.Header, HeaderShown)
 	delete(m.Header, HeaderKind)
-	if f.Call == nil { // an engine of the previous release ignores a record without these, and writes over it
-		m.kind[0] = f.Kind()
+	if rec.Call == nil { // an engine of the previous release ignores a record without these, and writes over it
+		m.kind[0] = rec.Kind()
 		m.Header[HeaderKind] = m.kind
 	}
-	if f.Call != nil && !f.Call.Hides() {
+	if rec.Call != nil && !rec.Call.Hides() {
 		return
 	}
-	if shown, what := proof.Shown(body, true, base); f.Call == nil || what != nil {
+	if shown, what := proof.Shown(body, true, base); rec.Call == nil || what != nil {
 		m.shown[0] = proof.MarkOf(shown, what)
 		m.Header[HeaderShown] = m.shown
 	}

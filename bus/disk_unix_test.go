@@ -69,10 +69,10 @@ func TestFullDisk(t *testing.T) {
 	free := fillDisk(t, 128<<10)
 	var err error
 	for n := 1; err == nil && n < 100; n++ {
-		f := callRecord(id(n), key, message.ToolCallPending, "propose")
-		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + id(n) + `"` // each another, so that each is stored
+		rec := callRecord(id(n), key, message.ToolCallPending, "propose")
+		rec.Call.Input = `"` + strings.Repeat("x", 32<<10) + id(n) + `"` // each another, so that each is stored
 		var seq uint64
-		if seq, err = j.Append(t.Context(), f, prev); err == nil {
+		if seq, err = j.Append(t.Context(), rec, prev); err == nil {
 			prev = seq
 		}
 	}

@@ -47,22 +47,22 @@ func TestRandomEdits(t *testing.T) {
 			if c.State != message.ToolCallAsking {
 				break
 			}
-			a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
+			resp := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
 			switch rnd.IntN(10) {
 			case 0:
-				a.Kind = toolcall.ResponseSkip
+				resp.Kind = toolcall.ResponseSkip
 			case 1:
-				a.Kind, a.To = toolcall.ResponseDelegate, "bob"
+				resp.Kind, resp.To = toolcall.ResponseDelegate, "bob"
 			case 2:
 			default:
-				a.Input = new(input())
+				resp.Input = new(input())
 				if job == "remember.job" && rnd.IntN(2) == 0 {
-					a.Remember = &toolcall.StandingTerms{}
+					resp.Remember = &toolcall.StandingTerms{}
 				}
 			}
 			// Some may not approve, or approve twice.
-			if next, err := people[rnd.IntN(len(people))].SubmitResponse(t.Context(), a); err == nil {
-				if c = next; a.Input != nil {
+			if next, err := people[rnd.IntN(len(people))].SubmitResponse(t.Context(), resp); err == nil {
+				if c = next; resp.Input != nil {
 					edits++
 				}
 			}

@@ -576,8 +576,8 @@ func TestLedgerRaces(t *testing.T) {
 		wg.Go(func() {
 			var prev uint64
 			for i := range 25 {
-				f := callRecord(fmt.Sprintf("race-%d-%d", e, i), callKey(fmt.Sprintf("race%d", e)), message.ToolCallPending, "hide")
-				seq, err := j.Append(context.Background(), f, prev)
+				rec := callRecord(fmt.Sprintf("race-%d-%d", e, i), callKey(fmt.Sprintf("race%d", e)), message.ToolCallPending, "hide")
+				seq, err := j.Append(context.Background(), rec, prev)
 				if err != nil {
 					t.Errorf("append: %v", err)
 					return

@@ -51,17 +51,17 @@ func callRecord(id string, key toolcall.Key, state message.ToolCallState, cause 
 
 // workRecord is a submitted event record of a remote attempt: a task.
 func workRecord(id string, key toolcall.Key, tool string) *toolcall.EventRecord {
-	f := callRecord(id, key, message.ToolCallSubmitted, "submit")
-	f.Call.Tool, f.Call.Placement, f.Call.Attempt = tool, toolcall.PlaceRemote, toolcall.Attempt{Number: 1}
-	return f
+	rec := callRecord(id, key, message.ToolCallSubmitted, "submit")
+	rec.Call.Tool, rec.Call.Placement, rec.Call.Attempt = tool, toolcall.PlaceRemote, toolcall.Attempt{Number: 1}
+	return rec
 }
 
 // mustAppend appends and returns the sequence.
-func mustAppend(t testing.TB, j *bus.Journal, f *toolcall.EventRecord, prev uint64) uint64 {
+func mustAppend(t testing.TB, j *bus.Journal, rec *toolcall.EventRecord, prev uint64) uint64 {
 	t.Helper()
-	seq, err := j.Append(t.Context(), f, prev)
+	seq, err := j.Append(t.Context(), rec, prev)
 	if err != nil {
-		t.Fatalf("Append(%s, %d): %v", f.ID, prev, err)
+		t.Fatalf("Append(%s, %d): %v", rec.ID, prev, err)
 	}
 	return seq
 }

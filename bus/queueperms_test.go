@@ -240,8 +240,8 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 	w.engineOf(sp, bus.ServiceOptions{})
 	propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{"explanation":"mine"}`))
 	task := next(t, w.worker(job, "wk"))
-	if f := task.Record; f.Explanation != nil || f.Call.Input != `{"explanation":"mine"}` || f.Prev == nil {
-		t.Errorf("the worker got %+v", f)
+	if rec := task.Record; rec.Explanation != nil || rec.Call.Input != `{"explanation":"mine"}` || rec.Prev == nil {
+		t.Errorf("the worker got %+v", rec)
 	}
 	stored, err := w.Journal("test").Last(t.Context(), callKey("c1"))
 	if err != nil || len(stored.Record.Explanation) == 0 {

@@ -369,18 +369,18 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 	case !errors.Is(err, errNone):
 		return false, apiError("accept loss", "read "+string(entity), err)
 	}
-	f := build(toolcall.Key{Space: s.Space, Session: message.SessionID(s.Session.text()), Reply: message.ReplyID(s.Reply.text()), Call: message.CallID(s.Call.text()), Entity: name})
-	if f.Prev = last.link; f.Prev == nil {
-		f.Prev = &toolcall.Link{}
+	rec := build(toolcall.Key{Space: s.Space, Session: message.SessionID(s.Session.text()), Reply: message.ReplyID(s.Reply.text()), Call: message.CallID(s.Call.text()), Entity: name})
+	if rec.Prev = last.link; rec.Prev == nil {
+		rec.Prev = &toolcall.Link{}
 	}
-	body, err := strictjson.Marshal(f)
+	body, err := strictjson.Marshal(rec)
 	if err != nil {
 		return false, err
 	}
-	a := &appending{j: r.j, record: f, key: f.Key(), prev: f.Prev.Seq, entity: entity, msg: recordMsgs.Get().(*recordMsg)}
+	a := &appending{j: r.j, record: rec, key: rec.Key(), prev: rec.Prev.Seq, entity: entity, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.returnToPool()
-	a.msg.fillRecord(f, s.String(), entity, body, nil)
-	a.msg.setPredecessor(r.j.codec.keys, f.Prev.Seq)
+	a.msg.fillRecord(rec, s.String(), entity, body, nil)
+	a.msg.setPredecessor(r.j.codec.keys, rec.Prev.Seq)
 	if _, err = a.run(ctx); err != nil {
 		return false, err
 	}

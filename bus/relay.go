@@ -308,15 +308,15 @@ func (c codec) forWorker(ctx context.Context, queue toolcall.Queue, task *nats.M
 		return withoutExplanation(task.Data), nil //nolint:nilerr // the worker says what is wrong with it
 	}
 	c.keys = nil
-	f, _, err := c.expand(ctx, Entity(EntityIn(task.Subject)), stored{subject: task.Subject, seq: seq, header: task.Header, data: task.Data}, 0)
+	rec, _, err := c.expand(ctx, Entity(EntityIn(task.Subject)), stored{subject: task.Subject, seq: seq, header: task.Header, data: task.Data}, 0)
 	if errors.Is(err, errUnreadable) {
 		return task.Data, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	f.Explanation = nil
-	return strictjson.Marshal(f)
+	rec.Explanation = nil
+	return strictjson.Marshal(rec)
 }
 
 func withoutExplanation(body []byte) []byte {

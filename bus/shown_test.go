@@ -23,7 +23,7 @@ func TestShownIsWhatAuditorsCompute(t *testing.T) {
 	marked, compact := 0, 0
 	for _, r := range rep.Records {
 		r.Base = nil
-		f, err := auditor.Expand(&r)
+		rec, err := auditor.Expand(&r)
 		if err != nil {
 			t.Fatalf("record %d: %v", r.Seq, err)
 		}
@@ -36,7 +36,7 @@ func TestShownIsWhatAuditorsCompute(t *testing.T) {
 			if len(mark) != 1 || mark[0] != proof.MarkOf(shown, what) {
 				t.Errorf("record %d is marked %v, an auditor computes %s", r.Seq, mark, proof.MarkOf(shown, what))
 			}
-		} else if mark != nil && f.Call != nil {
+		} else if mark != nil && rec.Call != nil {
 			t.Errorf("record %d hides nothing and is marked %v", r.Seq, mark)
 		}
 		r.Redact()
@@ -48,7 +48,7 @@ func TestShownIsWhatAuditorsCompute(t *testing.T) {
 			t.Fatalf("record %d as it is shown: %v", r.Seq, err)
 		}
 		have, err1 := strictjson.Marshal(g)
-		want, err2 := strictjson.Marshal(f.Redacted())
+		want, err2 := strictjson.Marshal(rec.Redacted())
 		if err1 != nil || err2 != nil || !bytes.Equal(have, want) {
 			t.Errorf("record %d as it is shown reads as\n%s, want\n%s, %v, %v", r.Seq, have, want, err1, err2)
 		}

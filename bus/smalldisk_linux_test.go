@@ -114,9 +114,9 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 		t.Errorf("a healthy server: %v, %v", did, err)
 	}
 	ballast := occupy(t, dir, 0)
-	f := largeCall(1)
-	f.Call.Key, f.ID = callKey("open"), "large"
-	if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
+	rec := largeCall(1)
+	rec.Call.Key, rec.ID = callKey("open"), "large"
+	if _, err := j.Append(t.Context(), rec, prev); !errors.Is(err, message.ErrFull) {
 		t.Fatalf("an event record for a full disk: %v, want full", err)
 	}
 	if err := bus.CreateAnchor(filepath.Join(dir, "anchor")); !errors.Is(err, message.ErrFull) {
@@ -157,13 +157,13 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 					mustAppend(t, j, largeCall(n), 0)
 				}
 				ballast := occupy(t, dir, 0)
-				f := largeCall(before)
+				rec := largeCall(before)
 				prev := uint64(0)
 				if before > 0 { // of a call that is open: the head-room takes no new one
-					f, prev = largeCall(0), 1
-					f.ID, f.Call.Input = "again", `"`+strings.Repeat("y", 32<<10)+`"` // an edit, which is stored whole
+					rec, prev = largeCall(0), 1
+					rec.ID, rec.Call.Input = "again", `"`+strings.Repeat("y", 32<<10)+`"` // an edit, which is stored whole
 				}
-				if _, err := j.Append(t.Context(), f, prev); !errors.Is(err, message.ErrFull) {
+				if _, err := j.Append(t.Context(), rec, prev); !errors.Is(err, message.ErrFull) {
 					t.Fatalf("an event record for a full disk: %v, want full", err)
 				}
 				if err := os.Remove(ballast); err != nil {
@@ -180,7 +180,7 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 					b = again
 				}
 				j = b.Journal("test") // refuses a journal with a gap
-				if seq := mustAppend(t, j, f, prev); seq != uint64(before)+1 {
+				if seq := mustAppend(t, j, rec, prev); seq != uint64(before)+1 {
 					t.Errorf("the record has the sequence %d, want %d", seq, before+1)
 				}
 			})
@@ -270,9 +270,9 @@ func TestReadinessOfAServerWithABrokenDisk(t *testing.T) {
 	ballast := occupy(t, dir, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	f := largeCall(1)
-	f.Call.Key, f.ID = callKey("open"), "large"
-	if _, err := j.Append(ctx, f, prev); err == nil {
+	rec := largeCall(1)
+	rec.Call.Key, rec.ID = callKey("open"), "large"
+	if _, err := j.Append(ctx, rec, prev); err == nil {
 		t.Fatal("an event record was stored on a full disk")
 	} else {
 		t.Log(err)

@@ -75,11 +75,11 @@ func TestStandingApprovalsOverNATS(t *testing.T) {
 		if got := by("c5"); got != long {
 			t.Errorf("it is allowed by %q, want %s", got, long)
 		}
-		if l, err := ann.RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: long}); err != nil || l.Revoked == nil {
-			t.Errorf("revoked: %+v, %v", l, err)
+		if s, err := ann.RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: long}); err != nil || s.Revoked == nil {
+			t.Errorf("revoked: %+v, %v", s, err)
 		}
-		if l, err := olga.RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: long}); err != nil || l.Revoked.By.Name != "ann" {
-			t.Errorf("revoked again: %+v, %v", l, err)
+		if s, err := olga.RevokeStandingApproval(t.Context(), toolcall.RevokeStandingApprovalRequest{ID: long}); err != nil || s.Revoked.By.Name != "ann" {
+			t.Errorf("revoked again: %+v, %v", s, err)
 		}
 		if got := by("c6"); got != "" {
 			t.Errorf("after the revocation it is allowed by %q", got)

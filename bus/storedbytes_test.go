@@ -90,16 +90,16 @@ func (s *storedWorld) run(p path) (records, size uint64) {
 	}
 	c := proposed.Calls[0]
 	if c.State == message.ToolCallAsking {
-		a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
+		resp := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
 		if p.edit != "" {
-			a.Input = &p.edit
+			resp.Input = &p.edit
 		}
-		if c, err = s.ann.SubmitResponse(s.t.Context(), a); err != nil {
+		if c, err = s.ann.SubmitResponse(s.t.Context(), resp); err != nil {
 			s.t.Fatal(err)
 		}
 		if c.State == message.ToolCallAsking { // about the edited arguments
-			a.Digest, a.Input = c.Digest, nil
-			if c, err = s.client(toolcall.RoleApprover, "bob").SubmitResponse(s.t.Context(), a); err != nil {
+			resp.Digest, resp.Input = c.Digest, nil
+			if c, err = s.client(toolcall.RoleApprover, "bob").SubmitResponse(s.t.Context(), resp); err != nil {
 				s.t.Fatal(err)
 			}
 		}

@@ -14,9 +14,9 @@ import (
 
 // largeCall is the first event record of a call with an input of 32 KiB.
 func largeCall(n int) *toolcall.EventRecord {
-	f := callRecord(id(n), callKey(id(n)), message.ToolCallPending, "propose")
-	f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
-	return f
+	rec := callRecord(id(n), callKey(id(n)), message.ToolCallPending, "propose")
+	rec.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+	return rec
 }
 
 // fillStore stores large calls until the journal accepts no new one, and returns how many it
@@ -50,9 +50,9 @@ func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
 		t.Errorf("an event in the head-room: %v, want full", err)
 	}
 	for n := range 8 {
-		f := callRecord("more"+id(n), open, message.ToolCallAllowed, "allow")
-		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
-		prev = mustAppend(t, j, f, prev)
+		rec := callRecord("more"+id(n), open, message.ToolCallAllowed, "allow")
+		rec.Call.Input = `"` + strings.Repeat("x", 32<<10) + `"`
+		prev = mustAppend(t, j, rec, prev)
 	}
 	mustAppend(t, j, callRecord("done", open, message.ToolCallFinished, "result"), prev)
 }
@@ -74,9 +74,9 @@ func TestStoreKeepsWhatOpenCallsNeed(t *testing.T) {
 	for n := range int(taken) { // every one of them can be approved, started and finished
 		prev := uint64(n + 1)
 		for _, step := range []string{"approve", "start", "result"} {
-			f := largeCall(n)
-			f.ID, f.Call.Records = step+f.ID, f.Call.Records+1
-			prev = mustAppend(t, j, f, prev)
+			rec := largeCall(n)
+			rec.ID, rec.Call.Records = step+rec.ID, rec.Call.Records+1
+			prev = mustAppend(t, j, rec, prev)
 		}
 	}
 	if taken < 20 {

@@ -216,9 +216,9 @@ func TestEnsureQueueRefuses(t *testing.T) {
 func TestFullStream(t *testing.T) {
 	b := bustest.New(t)
 	j := b.JournalWith("test", bus.JournalOptions{Stream: bus.StreamOptions{MaxBytes: 1 << 20}, HeadRoom: 256 << 10})
-	big := func(f *toolcall.EventRecord) *toolcall.EventRecord {
-		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + f.ID + `"` // each another, so that each is stored
-		return f
+	big := func(rec *toolcall.EventRecord) *toolcall.EventRecord {
+		rec.Call.Input = `"` + strings.Repeat("x", 32<<10) + rec.ID + `"` // each another, so that each is stored
+		return rec
 	}
 	open := callKey("open")
 	prev := mustAppend(t, j, callRecord("open", open, message.ToolCallPending, "propose"), 0)
@@ -276,10 +276,10 @@ func TestFullServer(t *testing.T) {
 	key, prev := callKey("c1"), uint64(0)
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
-		f := callRecord(id(n), key, message.ToolCallPending, "propose")
-		f.Call.Input = `"` + strings.Repeat("x", 32<<10) + f.ID + `"` // each another, so that each is stored
+		rec := callRecord(id(n), key, message.ToolCallPending, "propose")
+		rec.Call.Input = `"` + strings.Repeat("x", 32<<10) + rec.ID + `"` // each another, so that each is stored
 		var seq uint64
-		if seq, err = j.Append(t.Context(), f, prev); err == nil {
+		if seq, err = j.Append(t.Context(), rec, prev); err == nil {
 			prev = seq
 		}
 	}

@@ -114,10 +114,10 @@ func TestRecordJournal(t *testing.T) {
 		}
 		return r.Calls[0]
 	}
-	respond := func(c *toolcall.Call, who string, a toolcall.Response) *toolcall.Call {
+	respond := func(c *toolcall.Call, who string, resp toolcall.Response) *toolcall.Call {
 		t.Helper()
-		a.Key, a.Digest = c.Key, c.Digest
-		c, err := w.client(toolcall.RoleApprover, who).SubmitResponse(ctx, a)
+		resp.Key, resp.Digest = c.Key, c.Digest
+		c, err := w.client(toolcall.RoleApprover, who).SubmitResponse(ctx, resp)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,13 +184,13 @@ func TestRecordEdits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, a := r.Calls[0], toolcall.Response{Kind: toolcall.ResponseApprove, Input: &edited}
+		c, resp := r.Calls[0], toolcall.Response{Kind: toolcall.ResponseApprove, Input: &edited}
 		for i := range approvals {
-			a.Key, a.Digest = c.Key, c.Digest
-			if c, err = s.client(toolcall.RoleApprover, []string{"ann", "bob"}[i]).SubmitResponse(t.Context(), a); err != nil {
+			resp.Key, resp.Digest = c.Key, c.Digest
+			if c, err = s.client(toolcall.RoleApprover, []string{"ann", "bob"}[i]).SubmitResponse(t.Context(), resp); err != nil {
 				t.Fatal(err)
 			}
-			a.Input = nil
+			resp.Input = nil
 		}
 		if !retry {
 			s.work(path{tool: tool, result: "done"}, string(id))

@@ -115,12 +115,12 @@ func TestWatchSurvivesServerRestarts(t *testing.T) {
 					return
 				default:
 				}
-				f := callRecord(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose")
+				rec := callRecord(fmt.Sprintf("f-%d-%d", c, n), key, message.ToolCallPending, "propose")
 				for {
-					seq, err := j.Append(t.Context(), f, prev)
+					seq, err := j.Append(t.Context(), rec, prev)
 					if err == nil {
 						mu.Lock()
-						acked[seq] = f.ID
+						acked[seq] = rec.ID
 						mu.Unlock()
 						prev = seq
 						break

@@ -234,19 +234,19 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 	if s.Kind != KindWork || s.Space != w.space || s.Tool != EncodeQueue(w.queue) {
 		return toolcall.Task{}, errors.New("it is not a task of this tool")
 	}
-	var f toolcall.EventRecord
-	if err := strictjson.Unmarshal(got.Record, &f, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+	var rec toolcall.EventRecord
+	if err := strictjson.Unmarshal(got.Record, &rec, strictjson.MaxBytes(maxStoredBytes)); err != nil {
 		return toolcall.Task{}, errtext.Because(checkNewer(got.Record), err)
 	}
-	if f.V > toolcall.RecordVersion {
+	if rec.V > toolcall.RecordVersion {
 		return toolcall.Task{}, checkNewer(got.Record)
 	}
-	if f.V != toolcall.RecordVersion || !s.belongsTo(f.Key(), f.WorkQueue()) {
+	if rec.V != toolcall.RecordVersion || !s.belongsTo(rec.Key(), rec.WorkQueue()) {
 		return toolcall.Task{}, errors.New("its body is not the submitted event record that its subject names")
 	}
 	ack := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDone}
 	return toolcall.Task{
-		Record:    &f,
+		Record:    &rec,
 		ID:        got.Task,
 		Delivered: got.Delivered,
 		Ack: func(ctx context.Context) error {

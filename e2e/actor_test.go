@@ -107,9 +107,9 @@ func (c client) propose(r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
 
 // answer answers the call's approval request. It is no error if the request is already over: an
 // earlier try may have been accepted, or the list from which the request came lagged behind.
-func (c client) answer(call *toolcall.Call, a toolcall.Response) error {
-	a.Key, a.Digest = call.Key, call.Digest
-	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*toolcall.Call, error) { return c.SubmitResponse(ctx, a) })
+func (c client) answer(call *toolcall.Call, resp toolcall.Response) error {
+	resp.Key, resp.Digest = call.Key, call.Digest
+	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*toolcall.Call, error) { return c.SubmitResponse(ctx, resp) })
 	if err == nil {
 		c.w.acknowledged("answer", got)
 		return nil

@@ -228,9 +228,9 @@ func (p *player) approves() error {
 			if d.pick(4) == 0 || p.voted(c) {
 				continue
 			}
-			a := p.answer(c)
-			got, _, err := persist(requestLimit, "answer", func(ctx context.Context) (*toolcall.Call, error) { return p.SubmitResponse(ctx, a) })
-			if err := p.done(noted{Did: string(a.Kind), On: c.Key.String()}, err, some(got, err)...); err != nil {
+			resp := p.answer(c)
+			got, _, err := persist(requestLimit, "answer", func(ctx context.Context) (*toolcall.Call, error) { return p.SubmitResponse(ctx, resp) })
+			if err := p.done(noted{Did: string(resp.Kind), On: c.Key.String()}, err, some(got, err)...); err != nil {
 				return err
 			}
 		}
@@ -259,23 +259,23 @@ func (p *player) voted(c *toolcall.Call) bool {
 // answer returns the same answer for the same seed, player and approval request.
 func (p *player) answer(c *toolcall.Call) toolcall.Response {
 	d := newDice("campaign", p.name+" "+c.Key.String()+" "+c.Digest)
-	a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
+	resp := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
 	switch d.pick(12) {
 	case 0:
-		a.Kind, a.Feedback = toolcall.ResponseReject, "no"
+		resp.Kind, resp.Feedback = toolcall.ResponseReject, "no"
 	case 1:
 		if c.Request != nil && c.Request.Requirement.Quorum < 2 { // otherwise one person cannot supply the result
-			a.Kind, a.Output = toolcall.ResponseRespond, "forty-two"
+			resp.Kind, resp.Output = toolcall.ResponseRespond, "forty-two"
 		}
 	case 2, 3:
 		edited := strings.Replace(c.Input, `"n":`, `"n":1`, 1)
-		a.Input = &edited
+		resp.Input = &edited
 	case 4, 5, 6:
 		if c.Request != nil && c.Request.Requirement.Remember != nil {
-			a.Remember = &toolcall.StandingTerms{Uses: 2}
+			resp.Remember = &toolcall.StandingTerms{Uses: 2}
 		}
 	}
-	return a
+	return resp
 }
 
 // revokes revokes a call that has not started, or a standing approval.

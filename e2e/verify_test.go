@@ -103,7 +103,7 @@ func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open 
 	runs, effects := v.runs[key.IdempotencyKey()], v.effects[key.IdempotencyKey()]
 	v.w.tally.effects += len(effects)
 	v.w.tally.attempts += len(starts)
-	if slices.ContainsFunc(eventRecords, func(f *toolcall.EventRecord) bool { return f.Call.Blocked == toolcall.BlockedUnknown }) {
+	if slices.ContainsFunc(eventRecords, func(rec *toolcall.EventRecord) bool { return rec.Call.Blocked == toolcall.BlockedUnknown }) {
 		v.w.tally.unknown++
 		if !local(c.Tool) {
 			v.w.tally.unknownRemote++
@@ -220,17 +220,17 @@ func (v *verifier) bound(records []*toolcall.EventRecord) {
 	t := v.w.t
 	t.Helper()
 	keys := toolcall.NewKeySet(v.w.keys.Public())
-	for i, f := range records {
-		c := f.Call
+	for i, rec := range records {
+		c := rec.Call
 		if c.Request != nil {
 			if digest, err := c.Request.Digest(); err != nil || digest != c.Digest {
 				t.Errorf("%s: the call's digest is not that of its approval request", describe(c))
 			}
 		}
-		if took(f, toolcall.CauseApprove) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != records[i-1].Call.Digest) {
+		if took(rec, toolcall.CauseApprove) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != records[i-1].Call.Digest) {
 			t.Errorf("%s: the call was approved by an answer to another approval request", describe(c))
 		}
-		if took(f, toolcall.CauseStart) && c.Placement == toolcall.PlaceRemote {
+		if took(rec, toolcall.CauseStart) && c.Placement == toolcall.PlaceRemote {
 			if err := c.Attempt.Grant.Verify(keys, *c.Request, c.Tool, c.Attempt.Number, granted(c.Attempt)); err != nil {
 				t.Errorf("%s: the call was started without a valid grant: %v", describe(c), err)
 			}
@@ -249,14 +249,14 @@ func granted(a toolcall.Attempt) time.Time {
 
 // runAgain reports whether an operator let the call run again.
 func (v *verifier) runAgain(records []*toolcall.EventRecord) bool {
-	return slices.ContainsFunc(records, func(f *toolcall.EventRecord) bool {
-		return f.By.Role == toolcall.RoleOperator && took(f, toolcall.CauseOffer)
+	return slices.ContainsFunc(records, func(rec *toolcall.EventRecord) bool {
+		return rec.By.Role == toolcall.RoleOperator && took(rec, toolcall.CauseOffer)
 	})
 }
 
 // took reports whether the record has a step with the cause.
-func took(f *toolcall.EventRecord, cause toolcall.Cause) bool {
-	return slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == string(cause) })
+func took(rec *toolcall.EventRecord, cause toolcall.Cause) bool {
+	return slices.ContainsFunc(rec.Path, func(s toolcall.Step) bool { return s.Cause == string(cause) })
 }
 
 // ended checks that the end of the call agrees with what its tool did.

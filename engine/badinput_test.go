@@ -26,13 +26,13 @@ func anotherVersion(w *world) {
 	size := len(w.records())
 	for _, v := range []int{-1, 2, 9} {
 		bot, ann, op, worker := e.bot(), e.ann(), e.operator(), e.worker("w1")
-		a := approve(q)
-		a.V = v
+		resp := approve(q)
+		resp.V = v
 		p := request(call("d", echo, `{}`))
 		p.V = v
 		for name, err := range map[string]error{
 			"propose":         second(bot.Propose(ctx, p)),
-			"submit_response": second(ann.SubmitResponse(ctx, a)),
+			"submit_response": second(ann.SubmitResponse(ctx, resp)),
 			"report":          second(bot.Report(ctx, toolcall.ReportRequest{V: v, Key: q.Key})),
 			"interrupt":       second(bot.Interrupt(ctx, toolcall.InterruptRequest{V: v, Session: "s", Reply: "r"})),
 			"resolve":         second(op.Resolve(ctx, toolcall.ResolveRequest{V: v, Key: q.Key})),
@@ -127,22 +127,22 @@ func badAnswers(w *world) {
 		change func(*toolcall.Response)
 		want   *message.Error
 	}{
-		"another version":    {func(a *toolcall.Response) { a.V = 2 }, message.ErrInvalid},
-		"no kind":            {func(a *toolcall.Response) { a.Kind = "" }, message.ErrInvalid},
-		"an unknown kind":    {func(a *toolcall.Response) { a.Kind = "Approve" }, message.ErrInvalid},
-		"no digest":          {func(a *toolcall.Response) { a.Digest = "" }, message.ErrInvalid},
-		"no call":            {func(a *toolcall.Response) { a.Call = "" }, message.ErrInvalid},
-		"reject with input":  {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseReject, &input }, message.ErrInvalid},
-		"answer with input":  {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseRespond, &input }, message.ErrInvalid},
-		"reject with rules":  {func(a *toolcall.Response) { a.Kind, a.Rules = toolcall.ResponseReject, q.Suggested }, message.ErrInvalid},
-		"a long input":       {func(a *toolcall.Response) { a.Input = &long }, message.ErrTooLarge},
-		"a long feedback":    {func(a *toolcall.Response) { a.Kind, a.Feedback = toolcall.ResponseReject, long }, message.ErrTooLarge},
-		"a long output":      {func(a *toolcall.Response) { a.Kind, a.Output = toolcall.ResponseRespond, long }, message.ErrTooLarge},
-		"input is no object": {func(a *toolcall.Response) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
+		"another version":    {func(resp *toolcall.Response) { resp.V = 2 }, message.ErrInvalid},
+		"no kind":            {func(resp *toolcall.Response) { resp.Kind = "" }, message.ErrInvalid},
+		"an unknown kind":    {func(resp *toolcall.Response) { resp.Kind = "Approve" }, message.ErrInvalid},
+		"no digest":          {func(resp *toolcall.Response) { resp.Digest = "" }, message.ErrInvalid},
+		"no call":            {func(resp *toolcall.Response) { resp.Call = "" }, message.ErrInvalid},
+		"reject with input":  {func(resp *toolcall.Response) { resp.Kind, resp.Input = toolcall.ResponseReject, &input }, message.ErrInvalid},
+		"answer with input":  {func(resp *toolcall.Response) { resp.Kind, resp.Input = toolcall.ResponseRespond, &input }, message.ErrInvalid},
+		"reject with rules":  {func(resp *toolcall.Response) { resp.Kind, resp.Rules = toolcall.ResponseReject, q.Suggested }, message.ErrInvalid},
+		"a long input":       {func(resp *toolcall.Response) { resp.Input = &long }, message.ErrTooLarge},
+		"a long feedback":    {func(resp *toolcall.Response) { resp.Kind, resp.Feedback = toolcall.ResponseReject, long }, message.ErrTooLarge},
+		"a long output":      {func(resp *toolcall.Response) { resp.Kind, resp.Output = toolcall.ResponseRespond, long }, message.ErrTooLarge},
+		"input is no object": {func(resp *toolcall.Response) { bad := `[]`; resp.Input = &bad }, message.ErrInvalid},
 	} {
-		a := approve(q)
-		row.change(&a)
-		_, err := e.ann().SubmitResponse(w.Context(), a)
+		resp := approve(q)
+		row.change(&resp)
+		_, err := e.ann().SubmitResponse(w.Context(), resp)
 		if code := message.AsError("", orUnknown(err)).Code; code != row.want.Code {
 			w.Errorf("%s: %v, want %s", name, err, row.want.Code)
 		} else {

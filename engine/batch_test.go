@@ -135,7 +135,7 @@ func secondBatch(w *world) {
 // the missing calls.
 func restOfBatch(w *world) {
 	e := w.engine()
-	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
+	e.cord.onAppend(refuse(func(rec *toolcall.EventRecord) bool { return rec.Call != nil && rec.Call.Call == "b" }, cutError("append")))
 	_, err := e.bot().Propose(w.Context(), request(call("a", serial, `{}`), call("b", serial, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
 	e.cord.onAppend(nil)
@@ -148,7 +148,7 @@ func restOfBatch(w *world) {
 // not wait for a call that is not recorded; if that call is proposed later, it waits for them.
 func neverProposed(w *world) {
 	e := w.engine()
-	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
+	e.cord.onAppend(refuse(func(rec *toolcall.EventRecord) bool { return rec.Call != nil && rec.Call.Call == "b" }, cutError("append")))
 	_, err := e.bot().Propose(w.Context(), request(call("a", serial, `{}`), call("b", blockTurn, `{}`)))
 	w.wantErr(err, message.ErrUnavailable)
 	e.cord.onAppend(nil)
@@ -195,9 +195,9 @@ func hiddenCases() []engineCase {
 		do   func(r *replica, q *toolcall.Call) error
 	}{
 		{"approve with the rule", true, func(r *replica, q *toolcall.Call) error {
-			a := approve(q)
-			a.Rules = q.Suggested
-			_, err := r.ann().SubmitResponse(r.w.Context(), a)
+			resp := approve(q)
+			resp.Rules = q.Suggested
+			_, err := r.ann().SubmitResponse(r.w.Context(), resp)
 			return err
 		}},
 		{"approve", false, func(r *replica, q *toolcall.Call) error {

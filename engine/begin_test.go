@@ -141,14 +141,14 @@ func mustNotBegin(w *world) {
 func notBegunAgain(w *world) {
 	w.policy.use(w, permission.Rule{Name: "memory", Tools: []string{askOut}, Behavior: message.BehaviorAsk, Remember: &permission.Remember{TTL: time.Hour}})
 	e := w.engine()
-	l := e.remember(e.ask("first", askOut, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSession})
+	s := e.remember(e.ask("first", askOut, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSession})
 	c := e.propose(call("second", askOut, `{}`))[0]
 	w.until("the call can begin", func() bool { return w.known(c.Key).State == message.ToolCallSubmitted })
 	_, err := e.begin(c.Key, "x")
 	w.must(err)
 	_, err = e.begin(c.Key, "y")
 	w.wantErr(err, message.ErrSuperseded)
-	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})))
 	_, err = e.begin(c.Key, "y")
 	w.wantErr(err, message.ErrForbidden)
 	_, err = e.begin(c.Key, "x")
@@ -198,14 +198,14 @@ func TestBegunWhileAStepFails(t *testing.T) {
 		w := newWorld(t.Context(), t, newMemory)
 		w.policy.use(w, remembering(func(r *permission.Rule) { r.Tools = []string{askOut} }))
 		e, other := w.engine(), w.engine()
-		l := e.remember(e.ask("q", askOut, `{}`), toolcall.StandingTerms{Uses: 5, Scope: toolcall.ScopeSpace})
-		other.knows(l)
-		e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-			seq, err := store(ctx, f, prev)
-			if err != nil || f.Kind() != "submit" {
+		s := e.remember(e.ask("q", askOut, `{}`), toolcall.StandingTerms{Uses: 5, Scope: toolcall.ScopeSpace})
+		other.knows(s)
+		e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+			seq, err := store(ctx, rec, prev)
+			if err != nil || rec.Kind() != "submit" {
 				return seq, err
 			}
-			if _, err := other.begin(f.Call.Key, "x"); err != nil {
+			if _, err := other.begin(rec.Call.Key, "x"); err != nil {
 				t.Errorf("begin: %v", err)
 			}
 			time.Sleep(time.Second) // until this engine has read it

@@ -119,8 +119,8 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 // not know of them yet.
 func TestLateCallWaitsForThoseThatCameBeforeIt(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
-		w.wires[0].onStored(func(f *toolcall.EventRecord) {
-			if f.Call != nil && f.Call.Call == "a" {
+		w.wires[0].onStored(func(rec *toolcall.EventRecord) {
+			if rec.Call != nil && rec.Call.Call == "a" {
 				w.wires[0].cut()
 			}
 		})
@@ -273,12 +273,12 @@ func TestProposedCallDoesNotOvertakeOneThatHadToWait(t *testing.T) {
 func overtakeProposed(w *wired, after message.CallID) {
 	w.Helper()
 	proposed := make(chan struct{})
-	w.wires[0].onStored(func(f *toolcall.EventRecord) {
+	w.wires[0].onStored(func(rec *toolcall.EventRecord) {
 		records := 1
 		if after == "first" {
 			records = 2 // recorded, then allowed
 		}
-		if f.Call == nil || f.Call.Call != after || f.Call.Records != records {
+		if rec.Call == nil || rec.Call.Call != after || rec.Call.Records != records {
 			return
 		}
 		w.wires[0].onLast(func(key toolcall.Key) error {

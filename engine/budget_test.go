@@ -47,13 +47,13 @@ func (w *world) auditBudgets(records []toolcall.JournalEntry) {
 	w.Helper()
 	taken := map[toolcall.Key]string{}
 	for _, rec := range records {
-		switch f := rec.Record; {
-		case f == nil:
-		case f.Budget != nil && f.Budget.Use != nil:
-			taken[f.Budget.Use.Call] = f.Budget.Use.Amount
-		case f.Call != nil && f.Call.Decision != nil && f.Call.Decision.Budget != nil:
-			if amount, ok := taken[f.Call.Key]; !ok || amount != f.Call.Decision.Budget.Amount {
-				w.Errorf("record %d: %s was allowed by a budget from which it took %q, %v", rec.Seq, f.Call.Key, amount, ok)
+		switch record := rec.Record; {
+		case record == nil:
+		case record.Budget != nil && record.Budget.Use != nil:
+			taken[record.Budget.Use.Call] = record.Budget.Use.Amount
+		case record.Call != nil && record.Call.Decision != nil && record.Call.Decision.Budget != nil:
+			if amount, ok := taken[record.Call.Key]; !ok || amount != record.Call.Decision.Budget.Amount {
+				w.Errorf("record %d: %s was allowed by a budget from which it took %q, %v", rec.Seq, record.Call.Key, amount, ok)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func budgetRace(w *world) {
 func budgetDeath(w *world) {
 	w.policy.use(w, bounded10(nil))
 	dying, other := w.engine(), w.engine()
-	dying.cord.onAppend(cutAfter(dying, func(f *toolcall.EventRecord) bool { return f.Budget != nil }))
+	dying.cord.onAppend(cutAfter(dying, func(rec *toolcall.EventRecord) bool { return rec.Budget != nil }))
 	if _, err := dying.bot().Propose(w.Context(), request(call("c", deploy, `{"n":6}`))); err == nil {
 		w.Error("a dead engine answered")
 	}
@@ -133,9 +133,9 @@ func budgetTakenByPolicyAlone(w *world) {
 	e.answers("ann", approve(q))
 	e.finished(q.Key)
 	edited := e.ask("edited", deploy, `{"n":12}`)
-	a, input := approve(edited), `{"n":1}`
-	a.Input = &input
-	e.answers("ann", a)
+	resp, input := approve(edited), `{"n":1}`
+	resp.Input = &input
+	e.answers("ann", resp)
 	if c := e.finished(edited.Key); c.Decision.Budget != nil {
 		w.Errorf("the edited call was charged to the budget: %+v", c.Decision)
 	}
@@ -206,7 +206,7 @@ func budgetReload(w *world) {
 func budgetUnreadable(w *world) {
 	w.policy.use(w, bounded10(nil))
 	e := w.engine()
-	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Budget != nil }, cutError("append")))
+	e.cord.onAppend(refuse(func(rec *toolcall.EventRecord) bool { return rec.Budget != nil }, cutError("append")))
 	if c := e.propose(call("write", deploy, `{"n":1}`))[0]; c.State != message.ToolCallAsking || !strings.Contains(c.Request.Text, "cannot be read or written") {
 		w.Errorf("the budget cannot be written, but the call is %s: %s", describe(c), c.Request.Text)
 	}

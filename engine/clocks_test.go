@@ -115,17 +115,17 @@ func TestStepTimedByAClockThatWasAhead(t *testing.T) {
 				w.Fatal(err)
 			}
 			ahead := func(at *time.Time) { *at = at.Add(5 * time.Hour) }
-			f := *last.Record
-			f.ID, f.Call = "ahead", f.Call.Clone()
-			g := *f.Call.Attempt.Grant
-			f.Call.Attempt.Grant = &g
+			rec := *last.Record
+			rec.ID, rec.Call = "ahead", rec.Call.Clone()
+			g := *rec.Call.Attempt.Grant
+			rec.Call.Attempt.Grant = &g
 			ahead(&g.NotBefore)
 			ahead(&g.Expires)
-			ahead(&f.Call.Attempt.OfferUntil)
+			ahead(&rec.Call.Attempt.OfferUntil)
 			if retry {
-				f.Call.RetryAt = g.NotBefore
+				rec.Call.RetryAt = g.NotBefore
 			}
-			if _, err := w.journal.Append(w.Context(), &f, last.Seq); err != nil {
+			if _, err := w.journal.Append(w.Context(), &rec, last.Seq); err != nil {
 				w.Fatal(err)
 			}
 			w.pass(3 * wiredGrace)

@@ -89,7 +89,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 	c.judge = decide.NewJudge(c.policy, judged, decide.Settings{Space: space, Mode: cfg.mode, Cwd: cfg.cwd, WorkingDirs: cfg.dirs})
 	c.view.Reviewers.Limit(cfg.reviewers)
 	c.store = store.New(c.ctx, space, cfg.id, journal, c.view, c.log, store.Hooks{
-		News:      func(f *toolcall.EventRecord) { c.hooks.News(f) },
+		News:      func(rec *toolcall.EventRecord) { c.hooks.News(rec) },
 		Delivered: c.activity.Record,
 		Writing:   c.observeWrite,
 		Compare:   func(at, stored time.Time) { c.clocks.CompareJournal(at, stored, time.Now()) },

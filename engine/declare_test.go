@@ -63,10 +63,10 @@ func declaredSchema(w *world) {
 	if c.State != message.ToolCallAsking || c.Placement != toolcall.PlaceExternal || c.Definition == nil || c.Definition.Changed() || c.Request.Definition.Hash != c.Definition.Hash {
 		w.Fatalf("a call of a declared tool is %s with %+v", describe(c), c.Definition)
 	}
-	a := approve(c)
+	resp := approve(c)
 	edited := `{"of":[3]}`
-	a.Input = &edited
-	e.refuses("ann", a, message.ErrInvalid)
+	resp.Input = &edited
+	e.refuses("ann", resp, message.ErrInvalid)
 	later := e.propose(call("d", picker, `{"of":"y"}`), call("e", picker, `{"of":5}`))
 	w.wantResult(later[0], message.ToolResultError, "the arguments do not fit the tool's schema")
 	if d := later[1].Definition; d == nil || d.Hash != c.Definition.Hash {
@@ -120,9 +120,9 @@ func changedDefinition(w *world) {
 	e := w.engine()
 	first, second := define(pickOne, toolcall.ToolAnnotations{}), define(pickMany, toolcall.ToolAnnotations{})
 	plain := e.declares([]toolcall.ToolDefinition{first}, call("a", picker, `{"of":1}`))[0]
-	a := approve(plain)
-	a.Rules = plain.Suggested
-	e.answers("ann", a)
+	resp := approve(plain)
+	resp.Rules = plain.Suggested
+	e.answers("ann", resp)
 	if c := e.propose(call("b", picker, `{"of":2}`))[0]; c.State == message.ToolCallAsking {
 		w.Fatalf("the remembered rule does not apply: %s", describe(c))
 	}
@@ -131,8 +131,8 @@ func changedDefinition(w *world) {
 	if !c.Definition.Changed() || c.Definition.First != plain.Definition.Hash || !c.Request.Definition.Changed() {
 		w.Errorf("the call of the changed tool has %+v", c.Definition)
 	}
-	l := e.remember(c, toolcall.StandingTerms{Uses: 5})
-	w.wantBy(e.propose(call("d", picker, `{"of":[2]}`))[0], l.ID) // the newest definition applies
+	s := e.remember(c, toolcall.StandingTerms{Uses: 5})
+	w.wantBy(e.propose(call("d", picker, `{"of":[2]}`))[0], s.ID) // the newest definition applies
 	w.wantBy(e.declares([]toolcall.ToolDefinition{define(pickMany, toolcall.ToolAnnotations{Destructive: true})}, call("e", picker, `{"of":[2]}`))[0], "")
 	if c := e.declares([]toolcall.ToolDefinition{first}, call("f", picker, `{"of":2}`))[0]; c.Definition.Changed() || c.State == message.ToolCallAsking {
 		w.Errorf("with its first definition the tool is %s with %+v", describe(c), c.Definition)
@@ -158,12 +158,12 @@ func definitionsStay(w *world) {
 	c := e.declares([]toolcall.ToolDefinition{define(pickOne, toolcall.ToolAnnotations{})}, call("c", picker, `{"of":1}`))[0]
 	e.kill()
 	e = w.engine()
-	a := approve(c)
+	resp := approve(c)
 	edited := `{"of":"x"}`
-	a.Input = &edited
-	e.refuses("ann", a, message.ErrInvalid)
+	resp.Input = &edited
+	e.refuses("ann", resp, message.ErrInvalid)
 	edited = `{"of":7}`
-	if c = e.answers("ann", a); c.State != message.ToolCallSubmitted || c.Input != edited {
+	if c = e.answers("ann", resp); c.State != message.ToolCallSubmitted || c.Input != edited {
 		w.Errorf("approved with an edit it is %s", describe(c))
 	}
 	w.wantResult(e.propose(call("d", picker, `{}`))[0], message.ToolResultError, "the arguments do not fit the tool's schema")

@@ -43,7 +43,7 @@ func (e *effects) happened(r run) {
 		return
 	}
 	for _, rec := range history {
-		if f := rec.Record; f != nil && permits(f, r) {
+		if record := rec.Record; record != nil && permits(record, r) {
 			return
 		}
 	}
@@ -51,10 +51,10 @@ func (e *effects) happened(r run) {
 }
 
 // permits reports whether an event record starts the attempt that ran.
-func permits(f *toolcall.EventRecord, r run) bool {
-	c := f.Call
+func permits(rec *toolcall.EventRecord, r run) bool {
+	c := rec.Call
 	started := false
-	for _, s := range f.Path {
+	for _, s := range rec.Path {
 		started = started || s.Cause == "start"
 	}
 	return started && c.Attempt.Number == r.attempt && c.Attempt.Claim == r.claim && c.Attempt.Worker == r.owner && c.Input == r.input
@@ -210,7 +210,7 @@ func (w *world) auditRuns(last *toolcall.Call, records []*toolcall.EventRecord) 
 	runs := w.effects.of(last.Key)
 	claims := map[string]bool{}
 	for _, r := range runs {
-		i := slices.IndexFunc(records, func(f *toolcall.EventRecord) bool { return permits(f, r) })
+		i := slices.IndexFunc(records, func(rec *toolcall.EventRecord) bool { return permits(rec, r) })
 		if i < 0 {
 			w.Errorf("attempt %d of %s ran with %s, but no event record permits that", r.attempt, r.key, r.input)
 			continue
@@ -224,8 +224,8 @@ func (w *world) auditRuns(last *toolcall.Call, records []*toolcall.EventRecord) 
 			w.Errorf("attempt %d of %s ran under the key %s", r.attempt, r.key, r.idem)
 		}
 	}
-	again := slices.ContainsFunc(records, func(f *toolcall.EventRecord) bool {
-		return slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == "offer" })
+	again := slices.ContainsFunc(records, func(rec *toolcall.EventRecord) bool {
+		return slices.ContainsFunc(rec.Path, func(s toolcall.Step) bool { return s.Cause == "offer" })
 	})
 	if len(runs) > 1 && !again {
 		w.Errorf("%s ran %d times, but no person asked for another attempt", last.Key, len(runs))

@@ -153,11 +153,11 @@ func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.Even
 	if rec.Record == nil {
 		return nil
 	}
-	f := rec.Record
+	record := rec.Record
 	if !p.seesAll() {
-		f = f.Redacted()
+		record = record.Redacted()
 	}
-	for _, ev := range toolcall.Events(f) {
+	for _, ev := range toolcall.Events(record) {
 		raw, err := json.Marshal(ev)
 		if err != nil {
 			return fmt.Errorf("encode an event of record %d: %w", rec.Seq, err)

@@ -30,23 +30,23 @@ func faultCases() []engineCase {
 	}
 }
 
-type fault = func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)
+type fault = func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)
 
 // refuse makes appends of certain event records fail, with nothing written.
 func refuse(which func(*toolcall.EventRecord) bool, err error) fault {
-	return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		if which(f) {
+	return func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if which(rec) {
 			return 0, err
 		}
-		return store(ctx, f, prev)
+		return store(ctx, rec, prev)
 	}
 }
 
 // cutAfter kills an engine right after it wrote a certain record.
 func cutAfter(e *replica, which func(*toolcall.EventRecord) bool) fault {
-	return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
-		if which(f) {
+	return func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
+		if which(rec) {
 			e.cord.cut()
 		}
 		return seq, err
@@ -134,22 +134,22 @@ func (w *world) storyOf(e *replica, id string) {
 func lostAck(w *world) {
 	e := w.engine()
 	var lost sync.Map // by the event record's id
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
 		if err != nil {
 			return seq, err
 		}
-		if _, again := lost.LoadOrStore(f.ID, true); !again {
+		if _, again := lost.LoadOrStore(rec.ID, true); !again {
 			return 0, unknownOutcome()
 		}
 		return seq, err
 	})
 	w.storyOf(e, "a")
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		if _, again := lost.LoadOrStore(f.ID, true); !again { // the second attempt is not even stored
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if _, again := lost.LoadOrStore(rec.ID, true); !again { // the second attempt is not even stored
 			return 0, unknownOutcome()
 		}
-		return store(ctx, f, prev)
+		return store(ctx, rec, prev)
 	})
 	w.storyOf(e, "b")
 }
@@ -159,11 +159,11 @@ func lostAck(w *world) {
 func unsynced(w *world) {
 	e := w.engine()
 	broken := new(atomic.Bool)
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if broken.Swap(true) {
 			return 0, cutError("append")
 		}
-		if _, err := store(ctx, f, prev); err != nil {
+		if _, err := store(ctx, rec, prev); err != nil {
 			w.Errorf("store: %v", err)
 		}
 		return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "the record may not be on the disk", Err: toolcall.ErrUnsynced}
@@ -179,12 +179,12 @@ func unsynced(w *world) {
 // the next event record before the first engine reads the journal.
 func lostAckRaced(w *world) {
 	e, other := w.engine(), w.engine()
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
-		if err != nil || f.Kind() != "submit" {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
+		if err != nil || rec.Kind() != "submit" {
 			return seq, err
 		}
-		c := f.Call.Clone()
+		c := rec.Call.Clone()
 		if _, err := other.worker("w1").Start(ctx, startRequest(c, "x")); err != nil {
 			w.Errorf("start: %v", err)
 		}
@@ -205,16 +205,16 @@ func lostAckRaced(w *world) {
 func lateAck(w *world) {
 	e := w.engine()
 	var sent sync.Map // by the event record's id
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		switch times, _ := sent.LoadOrStore(f.ID, new(atomic.Int32)); times.(*atomic.Int32).Add(1) {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		switch times, _ := sent.LoadOrStore(rec.ID, new(atomic.Int32)); times.(*atomic.Int32).Add(1) {
 		case 1:
 			return 0, unknownOutcome()
 		case 2:
-			if _, err := store(ctx, f, prev); err != nil {
+			if _, err := store(ctx, rec, prev); err != nil {
 				w.Errorf("the late event record: %v", err)
 			}
 		}
-		return store(ctx, f, prev)
+		return store(ctx, rec, prev)
 	})
 	w.storyOf(e, "a")
 }
@@ -226,9 +226,9 @@ func unreadableAfterFirst(w *world) {
 	catchUp := e.cord.lag()
 	defer catchUp()
 	var down atomic.Bool
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
-		down.Store(f.Call != nil && f.Call.Records == 1)
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
+		down.Store(rec.Call != nil && rec.Call.Records == 1)
 		return seq, err
 	})
 	e.cord.onLast(func(key toolcall.Key) error {
@@ -249,9 +249,9 @@ func unreadableAfterFirst(w *world) {
 func closeBetween(w *world) {
 	e := w.engine()
 	closed := make(chan struct{})
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		if f.Call == nil || f.Call.Records != 1 {
-			return store(ctx, f, prev)
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if rec.Call == nil || rec.Call.Records != 1 {
+			return store(ctx, rec, prev)
 		}
 		go func() {
 			defer close(closed)
@@ -261,7 +261,7 @@ func closeBetween(w *world) {
 			_, err := e.operator().Info(ctx)
 			return err != nil
 		})
-		return store(ctx, f, prev)
+		return store(ctx, rec, prev)
 	})
 	_, err := e.bot().Propose(w.Context(), request(call("c", echo, `{}`)))
 	w.must(err)
@@ -274,10 +274,10 @@ func closeBetween(w *world) {
 // given up the attempt. It does not begin, and gives the attempt back.
 func lateLocalStart(w *world) {
 	e, other := w.engine(), w.engine()
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
-		if err == nil && f.Call != nil && f.Call.Records == 1 {
-			other.held(f.Call.Key, toolcall.BlockedUnknown)
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
+		if err == nil && rec.Call != nil && rec.Call.Records == 1 {
+			other.held(rec.Call.Key, toolcall.BlockedUnknown)
 		}
 		return seq, err
 	})
@@ -295,13 +295,13 @@ func recordLimit(w *world) {
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
 	prev := rec.Seq
-	f := rec.Record
-	for f.Call.Records < toolcall.MaxRecordsPerCall {
-		f.ID = fmt.Sprint("offer-", f.Call.Records)
-		f.Path = []toolcall.Step{{Cause: "offer", From: "submitted", To: "submitted"}}
-		f.Call.Records++
-		f.Call.Cause, f.Call.First, f.Call.Seq = "offer", c.First, 0
-		prev, err = w.journal.Append(w.Context(), f, prev)
+	record := rec.Record
+	for record.Call.Records < toolcall.MaxRecordsPerCall {
+		record.ID = fmt.Sprint("offer-", record.Call.Records)
+		record.Path = []toolcall.Step{{Cause: "offer", From: "submitted", To: "submitted"}}
+		record.Call.Records++
+		record.Call.Cause, record.Call.First, record.Call.Seq = "offer", c.First, 0
+		prev, err = w.journal.Append(w.Context(), record, prev)
 		w.must(err)
 	}
 	_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
@@ -316,16 +316,16 @@ func recordLimit(w *world) {
 func turnMeanwhile(w *world) {
 	e := w.engine()
 	meanwhile := func(id message.CallID, do func()) fault {
-		return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-			if f.Call != nil && f.Call.Call == id && f.Call.Records == 1 {
+		return func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+			if rec.Call != nil && rec.Call.Call == id && rec.Call.Records == 1 {
 				do()
 			}
-			return store(ctx, f, prev)
+			return store(ctx, rec, prev)
 		}
 	}
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
-		if f.Call != nil && f.Call.Call == "b" && f.Call.Records == 1 {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
+		if rec.Call != nil && rec.Call.Call == "b" && rec.Call.Records == 1 {
 			w.effects.release(w.key("a"))
 			e.finished(w.key("a"))
 		}
@@ -350,11 +350,11 @@ func turnMeanwhile(w *world) {
 func resultCrowded(w *world) {
 	e := w.engine()
 	var races atomic.Int32
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		if f.Kind() == "result" && races.Add(1) <= 150 {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if rec.Kind() == "result" && races.Add(1) <= 150 {
 			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: "another writer was first", Hint: "decide again"}
 		}
-		return store(ctx, f, prev)
+		return store(ctx, rec, prev)
 	})
 	c := e.propose(call("c", echo, `{}`))[0]
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
@@ -369,12 +369,12 @@ type cord struct {
 	sever   context.CancelFunc
 
 	mu     sync.Mutex // guards the fields below
-	append func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)
+	append func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)
 	last   func(key toolcall.Key) error
 	hold   chan struct{} // non-nil: the watch delivers nothing until it is closed
 }
 
-type appendFunc func(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
+type appendFunc func(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error)
 
 func newCord(j engine.Journal) *cord {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -416,7 +416,7 @@ func (c *cord) lag() (catchUp func()) {
 	}
 }
 
-func (c *cord) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+func (c *cord) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if c.severed.Err() != nil {
 		return 0, cutError("append")
 	}
@@ -424,9 +424,9 @@ func (c *cord) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64)
 	instead := c.append
 	c.mu.Unlock()
 	if instead != nil {
-		return instead(ctx, f, prev, c.Journal.Append)
+		return instead(ctx, rec, prev, c.Journal.Append)
 	}
-	return c.Journal.Append(ctx, f, prev)
+	return c.Journal.Append(ctx, rec, prev)
 }
 
 func (c *cord) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {

@@ -186,12 +186,12 @@ type tracedJournal struct {
 	tr *tracer
 }
 
-func (j tracedJournal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+func (j tracedJournal) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
 	j.tr.note()
-	if f.Call != nil { // what happens after the record does not lead to it
+	if rec.Call != nil { // what happens after the record does not lead to it
 		j.tr.stop()
 	}
-	return j.Journal.Append(ctx, f, prev)
+	return j.Journal.Append(ctx, rec, prev)
 }
 
 func (j tracedJournal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {

@@ -76,13 +76,13 @@ func DeliverResponses(ctx context.Context, c Client, session message.SessionID, 
 	if err != nil {
 		return err
 	}
-	for i, a := range responses {
-		call := open[a.Call]
+	for i, resp := range responses {
+		call := open[resp.Call]
 		if call == nil {
-			return noRequest(ctx, c, fmt.Sprintf("decisions[%d]", i), a.Key)
+			return noRequest(ctx, c, fmt.Sprintf("decisions[%d]", i), resp.Key)
 		}
-		if call.Digest != a.Digest {
-			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: toolcall.ErrorCall(call), What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, a.Call), Hint: "read the messages again and decide about the new approval request"}
+		if call.Digest != resp.Digest {
+			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: toolcall.ErrorCall(call), What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, resp.Call), Hint: "read the messages again and decide about the new approval request"}
 		}
 	}
 	return submitAll(ctx, c, responses)
@@ -90,8 +90,8 @@ func DeliverResponses(ctx context.Context, c Client, session message.SessionID, 
 
 func submitAll(ctx context.Context, c Client, responses []toolcall.Response) error {
 	OrderResponses(ctx, c, responses)
-	for _, a := range responses {
-		if _, err := c.SubmitResponse(ctx, a); err != nil {
+	for _, resp := range responses {
+		if _, err := c.SubmitResponse(ctx, resp); err != nil {
 			return err
 		}
 	}
@@ -104,13 +104,13 @@ func OrderResponses(ctx context.Context, c Client, responses []toolcall.Response
 	if len(responses) < 2 {
 		return
 	}
-	i := slices.IndexFunc(responses, func(a toolcall.Response) bool {
-		if a.Input == nil {
+	i := slices.IndexFunc(responses, func(resp toolcall.Response) bool {
+		if resp.Input == nil {
 			return false
 		}
 		out, err := api.Preview.Call(ctx, c, api.PreviewRequest{
-			ProposeRequest: toolcall.ProposeRequest{V: 1, Session: a.Session, Reply: a.Reply},
-			Edit:           &api.PreviewEdit{Call: a.Call, Digest: a.Digest, Input: *a.Input},
+			ProposeRequest: toolcall.ProposeRequest{V: 1, Session: resp.Session, Reply: resp.Reply},
+			Edit:           &api.PreviewEdit{Call: resp.Call, Digest: resp.Digest, Input: *resp.Input},
 		})
 		return err == nil && len(out.Calls) == 1 && out.Calls[0].Edit == api.EditRefused
 	})
@@ -155,17 +155,17 @@ func notWaiting(ctx context.Context, c Client, what string, key toolcall.Key) er
 }
 
 func confirmResponse(call *toolcall.Call, r message.ConfirmResult, shown func(message.CallID) string) toolcall.Response {
-	a := toolcall.Response{Key: call.Key, Kind: toolcall.ResponseReject, Digest: call.Digest}
+	resp := toolcall.Response{Key: call.Key, Kind: toolcall.ResponseReject, Digest: call.Digest}
 	if shown != nil {
-		a.Digest = shown(call.Call)
+		resp.Digest = shown(call.Call)
 	}
 	if r.Confirmed {
-		a.Kind, a.Rules = toolcall.ResponseApprove, r.Rules
+		resp.Kind, resp.Rules = toolcall.ResponseApprove, r.Rules
 		if r.ToolCall.Input != call.Input {
-			a.Input = &r.ToolCall.Input
+			resp.Input = &r.ToolCall.Input
 		}
 	}
-	return a
+	return resp
 }
 
 func deliverResults(ctx context.Context, c Client, session message.SessionID, ev *message.ExternalExecutionResult) error {

@@ -248,21 +248,21 @@ func (s *story) answer(p step, key toolcall.Key) {
 	if err != nil || r.Record.Call.State != message.ToolCallAsking {
 		return
 	}
-	a := toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: r.Record.Call.Digest}
+	resp := toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: r.Record.Call.Digest}
 	switch p.what {
 	case stepRemember:
-		a.Rules = r.Record.Call.Suggested
+		resp.Rules = r.Record.Call.Suggested
 	case stepReject:
-		a.Kind = toolcall.ResponseReject
+		resp.Kind = toolcall.ResponseReject
 	case stepEdit:
 		input := fmt.Sprintf(`{"n":%d}`, p.units)
-		a.Input = &input
+		resp.Input = &input
 	case stepDelegate:
-		a.Kind, a.To = toolcall.ResponseDelegate, "cy"
+		resp.Kind, resp.To = toolcall.ResponseDelegate, "cy"
 	}
 	name := []string{"ann", "bob"}[p.about%2]
 	s.ask(func(ctx context.Context) error {
-		_, err := s.as(p.engine, toolcall.RoleApprover, name).SubmitResponse(ctx, a)
+		_, err := s.as(p.engine, toolcall.RoleApprover, name).SubmitResponse(ctx, resp)
 		return err
 	}, func() { s.answered = append(s.answered, key) })
 }
@@ -345,17 +345,17 @@ func readHistory(w *wired) *history {
 		w.Fatal(err)
 	}
 	for _, r := range all.records {
-		f := r.Record
+		rec := r.Record
 		switch {
-		case f == nil:
-		case f.Call != nil:
-			f.Call.At(r.Seq)
-			h.entities[r.Key], h.last[r.Key] = append(h.entities[r.Key], f), f.Call
-		case f.Reply != nil:
-			h.over[f.Reply.Reply] = f.Reply.Phase != toolcall.ReplyOpen
+		case rec == nil:
+		case rec.Call != nil:
+			rec.Call.At(r.Seq)
+			h.entities[r.Key], h.last[r.Key] = append(h.entities[r.Key], rec), rec.Call
+		case rec.Reply != nil:
+			h.over[rec.Reply.Reply] = rec.Reply.Phase != toolcall.ReplyOpen
 		}
-		if f != nil {
-			h.lines = append(h.lines, fmt.Sprintf("%d %s %s %s by %s", r.Seq, r.Time.Format("05.000"), r.Key.Call, f.Kind(), f.Engine))
+		if rec != nil {
+			h.lines = append(h.lines, fmt.Sprintf("%d %s %s %s by %s", r.Seq, r.Time.Format("05.000"), r.Key.Call, rec.Kind(), rec.Engine))
 		}
 	}
 	for key, records := range h.entities {
@@ -363,9 +363,9 @@ func readHistory(w *wired) *history {
 			h.broken = append(h.broken, fmt.Sprintf("%s: %v", key.Call, err))
 		}
 		starts := map[int]int{}
-		for _, f := range records {
-			if f.Kind() == "start" {
-				starts[f.Call.Attempt.Number]++
+		for _, rec := range records {
+			if rec.Kind() == "start" {
+				starts[rec.Call.Attempt.Number]++
 			}
 		}
 		for n, times := range starts {
@@ -379,9 +379,9 @@ func readHistory(w *wired) *history {
 
 // when returns the sequence of a call's first event record for which is returns true.
 func (h *history) when(key toolcall.Key, is func(*toolcall.Call) bool) uint64 {
-	for _, f := range h.entities[key] {
-		if is(f.Call) {
-			return f.Call.Seq
+	for _, rec := range h.entities[key] {
+		if is(rec.Call) {
+			return rec.Call.Seq
 		}
 	}
 	return 0
@@ -455,9 +455,9 @@ func (h *history) asksAtOnce() (out []string) {
 		}
 		if from := h.when(key, func(c *toolcall.Call) bool { return c.State == message.ToolCallAsking }); from > 0 {
 			s := span{key.Call, from, ^uint64(0)}
-			for _, f := range records {
-				if f.Call.Seq > from && f.Call.State != message.ToolCallAsking {
-					s.to = f.Call.Seq
+			for _, rec := range records {
+				if rec.Call.Seq > from && rec.Call.State != message.ToolCallAsking {
+					s.to = rec.Call.Seq
 					break
 				}
 			}

@@ -327,9 +327,9 @@ func interruptGivenUp(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", block, `{}`))[0]
 	ctx, giveUp := context.WithCancel(w.Context())
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
-		if f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
+		if rec.Reply != nil && rec.Reply.Phase == toolcall.ReplyInterrupted {
 			giveUp()
 		}
 		return seq, err
@@ -354,9 +354,9 @@ func interruptEngineDies(w *world) {
 	other := w.engine()
 	c := e.propose(call("c", deploy, `{}`), call("d", remote, `{}`))
 	other.state(c[1].Key, message.ToolCallSubmitted)
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		seq, err := store(ctx, f, prev)
-		if f.Reply != nil {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		seq, err := store(ctx, rec, prev)
+		if rec.Reply != nil {
 			e.cord.cut() // this was the engine's last write
 		}
 		return seq, err
@@ -384,9 +384,9 @@ func proposerDies(w *world) {
 		_, err := e.bot().Propose(w.Context(), toolcall.ProposeRequest{Session: session, Reply: "r", Calls: []message.ToolCallBlock{call("a", deploy, `{}`)}})
 		w.must(err)
 		helper := w.engine()
-		e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-			if f.Call == nil || f.Call.Call != "b" {
-				return store(ctx, f, prev)
+		e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+			if rec.Call == nil || rec.Call.Call != "b" {
+				return store(ctx, rec, prev)
 			}
 			if _, err := helper.bot().Interrupt(ctx, toolcall.InterruptRequest{Session: session, Reply: "r"}); err != nil {
 				w.Errorf("interrupt: %v", err)
@@ -394,7 +394,7 @@ func proposerDies(w *world) {
 			if restart {
 				helper.kill()
 			}
-			seq, err := store(ctx, f, prev)
+			seq, err := store(ctx, rec, prev)
 			e.cord.cut()
 			return seq, err
 		})
@@ -448,7 +448,7 @@ func interruptFirstCases() []engineCase {
 func (w *world) storeInterrupt(session message.SessionID) {
 	w.Helper()
 	e := w.engine()
-	e.cord.onAppend(cutAfter(e, func(f *toolcall.EventRecord) bool { return f.Reply != nil }))
+	e.cord.onAppend(cutAfter(e, func(record *toolcall.EventRecord) bool { return record.Reply != nil }))
 	_, err := e.bot().Interrupt(w.Context(), toolcall.InterruptRequest{Session: session, Reply: "r"})
 	w.wantErr(err, message.ErrUnavailable)
 	e.kill()
@@ -461,11 +461,11 @@ func (w *world) storeInterrupt(session message.SessionID) {
 
 // onFirst calls do right before the first event record of a call is stored.
 func onFirst(id message.CallID, do func()) fault {
-	return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		if f.Call != nil && f.Call.Call == id && f.Call.Records == 1 {
+	return func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if rec.Call != nil && rec.Call.Call == id && rec.Call.Records == 1 {
 			do()
 		}
-		return store(ctx, f, prev)
+		return store(ctx, rec, prev)
 	}
 }
 

@@ -63,13 +63,13 @@ func hasEnded(effects []toolcall.Effect) bool {
 
 // followRecord sets the timers for a record of another engine, or of this one before a
 // restart, so this engine steps in if the writer dies before it performs the effects.
-func (k *keeper) followRecord(f *toolcall.EventRecord) {
-	c := f.Call
+func (k *keeper) followRecord(rec *toolcall.EventRecord) {
+	c := rec.Call
 	switch {
-	case c == nil && f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted:
-		k.lookLater(f.Reply.Key)
+	case c == nil && rec.Reply != nil && rec.Reply.Phase == toolcall.ReplyInterrupted:
+		k.lookLater(rec.Reply.Key)
 	case c == nil:
-	case !c.Open() && f.Note != nil:
+	case !c.Open() && rec.Note != nil:
 	case !c.Open():
 		k.liveness.Forget(c.Key)
 		k.runs.cancelRuns(c, ErrFinishedElsewhere)

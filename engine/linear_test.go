@@ -49,7 +49,7 @@ func (r *faultRun) begin(n, life int) {
 	e := r.engine()
 	d := r.dice(uint64(1000 + 100*n + life))
 	var mu sync.Mutex // guards d
-	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		mu.Lock()
 		what, early, late := d.IntN(12), time.Duration(d.IntN(40))*time.Millisecond, time.Duration(d.IntN(40))*time.Millisecond
 		mu.Unlock()
@@ -57,7 +57,7 @@ func (r *faultRun) begin(n, life int) {
 		if what == 0 {
 			return 0, &message.Error{Code: message.CodeUnavailable, Op: "append", What: "no leader, nothing was written", Hint: "try again"}
 		}
-		seq, err := store(ctx, f, prev)
+		seq, err := store(ctx, rec, prev)
 		time.Sleep(late)
 		if what == 1 && err == nil {
 			return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "the acknowledgement was lost", Hint: "look"}

@@ -68,22 +68,22 @@ type given struct {
 // that are open at the end.
 func responsesOf(records []*toolcall.EventRecord) (out []given, open []*toolcall.Call) {
 	calls := map[toolcall.Key][]*toolcall.EventRecord{}
-	for _, f := range records {
-		if f.Call != nil && f.Note == nil {
-			calls[f.Call.Key] = append(calls[f.Call.Key], f)
+	for _, rec := range records {
+		if rec.Call != nil && rec.Note == nil {
+			calls[rec.Call.Key] = append(calls[rec.Call.Key], rec)
 		}
 	}
 	for _, story := range calls {
 		var since time.Time
-		for i, f := range story {
+		for i, rec := range story {
 			if i > 0 && story[i-1].Call.State == message.ToolCallAsking {
 				before := story[i-1].Call
-				for _, v := range f.Call.Votes[len(before.Votes):] {
+				for _, v := range rec.Call.Votes[len(before.Votes):] {
 					out = append(out, given{v.By.Name, groupsAsked(before.Request.Requirement, v), v.Kind, v.At, v.At.Sub(since)})
 				}
 			}
-			if f.Call.State == message.ToolCallAsking && (i == 0 || story[i-1].Call.State != message.ToolCallAsking || story[i-1].Call.Digest != f.Call.Digest) {
-				since = f.At
+			if rec.Call.State == message.ToolCallAsking && (i == 0 || story[i-1].Call.State != message.ToolCallAsking || story[i-1].Call.Digest != rec.Call.Digest) {
+				since = rec.At
 			}
 		}
 		if last := story[len(story)-1].Call; last.State == message.ToolCallAsking {
@@ -280,15 +280,15 @@ func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 		}
 		c := calls[rnd.IntN(len(calls))]
 		who := pick("ann", "bob", "eve", "joe")
-		a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseKind(pick("approve", "approve", "reject", "submit_response", "skip", "delegate"))}
-		if a.Kind == toolcall.ResponseDelegate {
-			a.To = pick("ann", "bob", "eve")
+		resp := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseKind(pick("approve", "approve", "reject", "submit_response", "skip", "delegate"))}
+		if resp.Kind == toolcall.ResponseDelegate {
+			resp.To = pick("ann", "bob", "eve")
 		}
-		if a.Kind == toolcall.ResponseApprove && rnd.IntN(4) == 0 {
+		if resp.Kind == toolcall.ResponseApprove && rnd.IntN(4) == 0 {
 			input := fmt.Sprintf(`{"n":%d}`, 1000+i)
-			a.Input = &input
+			resp.Input = &input
 		}
-		after, err := reviewer(e, who).SubmitResponse(t.Context(), a) // many are refused
+		after, err := reviewer(e, who).SubmitResponse(t.Context(), resp) // many are refused
 		if err == nil {
 			*c = *after
 		}

@@ -20,9 +20,9 @@ type lossy struct {
 	lost atomic.Bool
 }
 
-func (j *lossy) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	seq, err := j.Memory.Append(ctx, f, prev)
-	if f.Call == nil {
+func (j *lossy) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	seq, err := j.Memory.Append(ctx, rec, prev)
+	if rec.Call == nil {
 		return seq, err
 	}
 	j.lost.Store(true)
@@ -77,8 +77,8 @@ func started(t *testing.T, j Journal) *Engine {
 // lagging is a journal that acknowledges event records late.
 type lagging struct{ *Memory }
 
-func (j lagging) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	seq, err := j.Memory.Append(ctx, f, prev)
+func (j lagging) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	seq, err := j.Memory.Append(ctx, rec, prev)
 	time.Sleep(250 * time.Millisecond) // in a bubble
 	return seq, err
 }

@@ -44,10 +44,10 @@ func (m *Memory) Durability() string { return "memory" }
 func (m *Memory) EnsureQueue(context.Context, toolcall.Queue) error { return nil }
 
 // Append implements Journal.
-func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	f.Prev = m.linkTo(prev)
-	base := toolcall.BaseFor(f, m.baseAt(prev))
-	body, next, err := toolcall.EncodeAndRead(f, base) // an unreadable record would end the entity
+func (m *Memory) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	rec.Prev = m.linkTo(prev)
+	base := toolcall.BaseFor(rec, m.baseAt(prev))
+	body, next, err := toolcall.EncodeAndRead(rec, base) // an unreadable record would end the entity
 	if err != nil {
 		return 0, err
 	}
@@ -56,11 +56,11 @@ func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 	if err := checkNotGivenUp(ctx); err != nil {
 		return 0, err
 	}
-	key := f.Key()
+	key := rec.Key()
 	if have := m.last[key]; have != prev {
 		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev), Hint: "read its last event record and decide again"}
 	}
-	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, record: body})
+	seq := m.add(memoryRecord{time: time.Now(), key: key, id: rec.ID, record: body})
 	if next != nil {
 		r := &m.records[seq-1]
 		next.Seq, next.Hash = seq, proof.Leaf(r.key.String(), proof.Content(nil, r.record)).String()
@@ -80,7 +80,7 @@ func (m *Memory) baseAt(seq uint64) *toolcall.RecordBase {
 	return m.records[seq-1].base
 }
 
-func (m *Memory) expand(seq uint64) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
+func (m *Memory) expand(seq uint64) (rec *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
 	s, err := toolcall.DecodeStored(m.records[seq-1].record)
 	if err != nil {
 		return nil, nil, err
@@ -88,8 +88,8 @@ func (m *Memory) expand(seq uint64) (f *toolcall.EventRecord, below *toolcall.Re
 	if at := s.BaseSeq(); at > 0 && at < seq {
 		below = m.records[at-1].base
 	}
-	f, err = s.Expand(below)
-	return f, below, err
+	rec, err = s.Expand(below)
+	return rec, below, err
 }
 
 // linkTo makes the link to the event record at prev. In this journal a record's subject is its

@@ -120,10 +120,10 @@ func (w *window) Record(r toolcall.JournalEntry) {
 	if w.over {
 		return
 	}
-	if f := r.Record; f != nil && f.Call != nil && f.Note == nil && !f.Call.Open() {
-		f.Call.At(r.Seq)
-		if w.wants(f.Call) {
-			w.calls, w.seqs = append(w.calls, f.Call), append(w.seqs, r.Seq)
+	if rec := r.Record; rec != nil && rec.Call != nil && rec.Note == nil && !rec.Call.Open() {
+		rec.Call.At(r.Seq)
+		if w.wants(rec.Call) {
+			w.calls, w.seqs = append(w.calls, rec.Call), append(w.seqs, r.Seq)
 			if extra := len(w.calls) - w.most; extra > 0 {
 				w.calls, w.seqs = slices.Delete(w.calls, 0, extra), slices.Delete(w.seqs, 0, extra)
 			}

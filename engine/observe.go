@@ -30,10 +30,10 @@ func WithNewTrace(f func(toolcall.Key) toolcall.Trace) Option {
 }
 
 // observeWrite returns the function that reports a record to the log and the observers.
-func (c *core) observeWrite(f *toolcall.EventRecord) (written func()) {
-	w := Written{Record: f}
-	if f.Call != nil {
-		w.AskedAt = c.activity.AskedAt(f.Call)
+func (c *core) observeWrite(rec *toolcall.EventRecord) (written func()) {
+	w := Written{Record: rec}
+	if rec.Call != nil {
+		w.AskedAt = c.activity.AskedAt(rec.Call)
 	}
 	began := time.Now()
 	return func() {
@@ -47,22 +47,22 @@ func (c *core) observeWrite(f *toolcall.EventRecord) (written func()) {
 
 // logDecision logs one line for each decision, without anything that rules hide.
 func (c *core) logDecision(w Written) {
-	f := w.Record
-	verdict := string(f.Verdict())
-	if verdict == "" && f.Call != nil && f.Note == nil && f.Call.Cause == string(toolcall.CauseVote) {
+	rec := w.Record
+	verdict := string(rec.Verdict())
+	if verdict == "" && rec.Call != nil && rec.Note == nil && rec.Call.Cause == string(toolcall.CauseVote) {
 		verdict = string(toolcall.CauseVote)
 	}
 	if verdict == "" || !c.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
-	call := f.Call
+	call := rec.Call
 	began := w.AskedAt
 	if began.IsZero() {
 		began = call.ProposedAt
 	}
 	at := []any{
 		"call", call.Key.String(), "tool", call.Tool, "verdict", verdict,
-		"by", f.By.Name, "role", string(f.By.Role), "auth", f.By.Auth,
+		"by", rec.By.Name, "role", string(rec.By.Role), "auth", rec.By.Auth,
 		"duration_ms", max(0, time.Since(began).Milliseconds()), "attempt", call.Attempt.Number,
 	}
 	if d := call.Decision; d != nil {

@@ -72,9 +72,9 @@ func TestRunningCallsHaveALimit(t *testing.T) {
 // unhurriedJournal is slow to store each record.
 type unhurriedJournal struct{ *engine.Memory }
 
-func (j unhurriedJournal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+func (j unhurriedJournal) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
 	time.Sleep(time.Second)
-	return j.Memory.Append(ctx, f, prev)
+	return j.Memory.Append(ctx, rec, prev)
 }
 
 // stuck is an executor whose calls run until they are released.

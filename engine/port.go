@@ -95,8 +95,8 @@ var handlers = map[string]handler{
 	}),
 	api.Interrupt.Name: handlerOf(api.Interrupt, (*Port).interrupt),
 
-	api.SubmitResponse.Name: handlerOf(api.SubmitResponse, func(p *Port, ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
-		return p.showOne(p.e.responses.TakeResponse(ctx, p.by, a))
+	api.SubmitResponse.Name: handlerOf(api.SubmitResponse, func(p *Port, ctx context.Context, resp toolcall.Response) (*toolcall.Call, error) {
+		return p.showOne(p.e.responses.TakeResponse(ctx, p.by, resp))
 	}),
 	api.Revoke.Name: handlerOf(api.Revoke, func(p *Port, ctx context.Context, r toolcall.RevokeRequest) (*toolcall.Call, error) {
 		return p.showOne(p.e.operators.revokeCall(ctx, p.by, r))

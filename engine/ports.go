@@ -13,16 +13,16 @@ import (
 // engine/journaltest tests both against the same contract. All methods may be called from
 // many goroutines at once.
 type Journal interface {
-	// Append stores f as the next event record of its entity (f.Key()) if the entity's last
+	// Append stores rec as the next event record of its entity (rec.Key()) if the entity's last
 	// event record has sequence prev (0 if the entity is empty), and returns its sequence.
 	// It returns only once the event record is as durable as Durability states.
-	// It sets f.Prev, the link to the event record before.
+	// It sets rec.Prev, the link to the event record before.
 	//
 	// Errors: ErrConflict (message) if the entity has changed, and nothing was written;
 	// ErrFull, ErrTooLarge, ErrUnavailable: nothing was written; ErrUnknownOutcome: the
 	// record may have been written (the caller reads the entity's last event record and
 	// compares its ID; with toolcall.ErrUnsynced even that proves nothing).
-	Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
+	Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error)
 	// Last reads an entity's last event record from the journal itself, never from a
 	// lagging copy. It returns ErrNotFound if the entity is empty.
 	Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error)

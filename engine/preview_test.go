@@ -20,7 +20,7 @@ func previewCases() []engineCase {
 func previewRecordsNothing(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("a", deploy, `{"n":0}`), toolcall.StandingTerms{Uses: 1, Scope: toolcall.ScopeSession})
+	s := e.remember(e.ask("a", deploy, `{"n":0}`), toolcall.StandingTerms{Uses: 1, Scope: toolcall.ScopeSession})
 	e.finished(w.key("a"))
 	calls := []message.ToolCallBlock{
 		call("b", echo, `{}`), call("c", rm, `{}`), call("d", deploy, `{"n":1}`), call("e", typed, `{"n":"x"}`), call("f", "unknown", `{}`),
@@ -37,8 +37,8 @@ func previewRecordsNothing(w *world) {
 	}
 	after, _, err := w.journal.Read(w.Context(), toolcall.Key{Space: w.key("a").Space, Session: "s"}, 0, 1000)
 	w.must(err)
-	if len(after) != len(before) || e.standingApproval(l.ID).UsesLeft() != 1 {
-		w.Errorf("previews wrote %d records and left %d uses", len(after)-len(before), e.standingApproval(l.ID).UsesLeft())
+	if len(after) != len(before) || e.standingApproval(s.ID).UsesLeft() != 1 {
+		w.Errorf("previews wrote %d records and left %d uses", len(after)-len(before), e.standingApproval(s.ID).UsesLeft())
 	}
 	proposed := e.propose(calls...)
 	for _, out := range previews {
@@ -54,7 +54,7 @@ func previewRecordsNothing(w *world) {
 			}
 		}
 	}
-	if proposed[2].Decision.Standing != l.ID {
+	if proposed[2].Decision.Standing != s.ID {
 		w.Errorf("the standing approval did not answer: %+v", proposed[2].Decision)
 	}
 	_, err = api.Preview.Call(w.Context(), e.as(toolcall.RoleRuntime, "stranger"), previewOf(calls...))

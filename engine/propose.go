@@ -481,7 +481,7 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 }
 
 // couldSpend returns why a standing approval could not be used for a call, or nil.
-func couldSpend(_ context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
-	_, err := l.Spend(c.Key, c.Input, amount, baseNow().At)
+func couldSpend(_ context.Context, s *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
+	_, err := s.Spend(c.Key, c.Input, amount, baseNow().At)
 	return err
 }

@@ -290,9 +290,9 @@ func broughtTools(w *world) {
 		w.Errorf("an external tool that was brought again is %s", describe(c))
 	}
 	edited := `{"of":3}`
-	a := approve(out.Calls[0])
-	a.Input = &edited
-	c := e.answers("ann", a)
+	resp := approve(out.Calls[0])
+	resp.Input = &edited
+	c := e.answers("ann", resp)
 	if c.State != message.ToolCallSubmitted || c.Placement != toolcall.PlaceExternal || c.Input != edited {
 		w.Fatalf("approved with an edit it is %s with %s", describe(c), c.Input)
 	}

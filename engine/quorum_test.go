@@ -52,26 +52,26 @@ func groupRule(group string, n int) permission.Rule {
 }
 
 // answers sends a person's answer and returns the call after it.
-func (r *replica) answers(name string, a toolcall.Response) *toolcall.Call {
+func (r *replica) answers(name string, resp toolcall.Response) *toolcall.Call {
 	r.w.Helper()
-	c, err := r.as(toolcall.RoleApprover, name).SubmitResponse(r.w.Context(), a)
+	c, err := r.as(toolcall.RoleApprover, name).SubmitResponse(r.w.Context(), resp)
 	if err != nil {
-		r.w.Fatalf("%s answers %s: %v", name, a.Kind, err)
+		r.w.Fatalf("%s answers %s: %v", name, resp.Kind, err)
 	}
 	return c
 }
 
 // refuses checks that an answer is refused and writes nothing.
-func (r *replica) refuses(name string, a toolcall.Response, want *message.Error) {
+func (r *replica) refuses(name string, resp toolcall.Response, want *message.Error) {
 	r.w.Helper()
-	_ = r.refusalOf(name, a, want)
+	_ = r.refusalOf(name, resp, want)
 }
 
 // refusalOf is like refuses, but returns the error.
-func (r *replica) refusalOf(name string, a toolcall.Response, want *message.Error) *message.Error {
+func (r *replica) refusalOf(name string, resp toolcall.Response, want *message.Error) *message.Error {
 	r.w.Helper()
 	size := len(r.w.records())
-	_, err := r.as(toolcall.RoleApprover, name).SubmitResponse(r.w.Context(), a)
+	_, err := r.as(toolcall.RoleApprover, name).SubmitResponse(r.w.Context(), resp)
 	e := r.w.refusal(err, want)
 	r.w.wantSize(size)
 	return e
@@ -157,8 +157,8 @@ func notRequester(w *world) {
 	w.policy.use(w, rule("four-eyes", func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)
-	for _, a := range []toolcall.Response{approve(q), reject(q), edit(q, `{"a":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}, {Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest}} {
-		e.refuses("bot", a, message.ErrForbidden)
+	for _, resp := range []toolcall.Response{approve(q), reject(q), edit(q, `{"a":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}, {Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest}} {
+		e.refuses("bot", resp, message.ErrForbidden)
 	}
 	e.refuses("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseDelegate, To: "bot", Digest: q.Digest}, message.ErrForbidden)
 	e.answers("ann", approve(q))
@@ -317,20 +317,20 @@ func racingAnswers(w *world) {
 	q := engines[0].ask("c", deploy, `{}`)
 	var wg sync.WaitGroup
 	for i := range 64 {
-		a := approve(q)
+		resp := approve(q)
 		switch i % 8 {
 		case 3:
-			a = edit(q, `{"by":"someone"}`)
+			resp = edit(q, `{"by":"someone"}`)
 		case 5:
-			a = toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest}
+			resp = toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest}
 		case 7:
-			a = reject(q)
+			resp = reject(q)
 		}
 		name := string(rune('A'+i%32)) + "x"
 		wg.Go(func() {
-			_, err := engines[i%3].as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), a)
+			_, err := engines[i%3].as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), resp)
 			if code := message.AsError("", orUnknown(err)).Code; err != nil && !slices.Contains([]message.Code{message.CodeFinished, message.CodeState, message.CodeDigest, message.CodeConflict}, code) {
-				w.Errorf("%s by %s: %v", a.Kind, name, err)
+				w.Errorf("%s by %s: %v", resp.Kind, name, err)
 			}
 		})
 	}
@@ -398,8 +398,8 @@ func manyWords(w *world) {
 	}
 	full := 0
 	for i := range 100 {
-		name, a := note(i)
-		if _, err := e.as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), a); err != nil {
+		name, resp := note(i)
+		if _, err := e.as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), resp); err != nil {
 			w.wantErr(err, message.ErrTooLarge)
 			full = i
 			break
@@ -408,8 +408,8 @@ func manyWords(w *world) {
 	if full == 0 {
 		w.Fatal("any number of notes was accepted")
 	}
-	name, a := note(full)
-	a.Note += "x"
-	e.refuses(name, a, message.ErrTooLarge)
+	name, resp := note(full)
+	resp.Note += "x"
+	e.refuses(name, resp, message.ErrTooLarge)
 	w.wantResult(e.answers(name, reject(q)), message.ToolResultDenied, "not today")
 }

@@ -214,19 +214,19 @@ func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall
 	}
 	out := toolcall.ShowReply{History: []toolcall.HistoryEntry{}}
 	for _, rec := range records {
-		f := rec.Record
-		if f == nil || f.Call == nil {
+		record := rec.Record
+		if record == nil || record.Call == nil {
 			continue
 		}
-		out.Call = f.Call
+		out.Call = record.Call
 		out.Call.At(rec.Seq)
-		note := f.Note
+		note := record.Note
 		if by.Role != toolcall.RoleRuntime {
-			note = f.Redacted().Note
+			note = record.Redacted().Note
 		}
 		out.History = append(out.History, toolcall.HistoryEntry{
-			Seq: rec.Seq, Kind: f.Kind(), Path: f.Path, By: f.By, At: f.At, Note: note,
-			Attempt: f.Call.Attempt.Number, Worker: f.Call.Attempt.Worker,
+			Seq: rec.Seq, Kind: record.Kind(), Path: record.Path, By: record.By, At: record.At, Note: note,
+			Attempt: record.Call.Attempt.Number, Worker: record.Call.Attempt.Worker,
 		})
 	}
 	if out.Call == nil || by.Role == toolcall.RoleRuntime && out.Call.Runtime != by.Name {
@@ -357,11 +357,11 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Definition: c.Definition, Parent: c.Parent, Decision: c.Redacted().Decision, StandingApprovals: []toolcall.StandingStatus{}}
 	now := baseNow().At
 	for _, id := range c.Decision.StandingApprovals() {
-		l, err := q.standing.Last(ctx, id)
+		sa, err := q.standing.Last(ctx, id)
 		if err != nil {
 			return toolcall.ExplainReply{}, err
 		}
-		out.StandingApprovals = append(out.StandingApprovals, l.Standing(now))
+		out.StandingApprovals = append(out.StandingApprovals, sa.Standing(now))
 	}
 	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
 		return toolcall.ExplainReply{}, err

@@ -282,15 +282,15 @@ func answeredAgain(w *world) {
 	shown, err := e.ann().Show(w.Context(), toolcall.ShowRequest{Key: w.key("c")})
 	w.must(err)
 	q := shown.Call
-	a := edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1))
-	a.ID = "one"
-	after := e.answers("ann", a)
+	resp := edit(q, strings.Replace(q.Input, `"n":1`, `"n":2`, 1))
+	resp.ID = "one"
+	after := e.answers("ann", resp)
 	size := len(w.records())
-	if again := other.answers("ann", a); again.Digest != after.Digest || len(again.Votes) != 1 {
+	if again := other.answers("ann", resp); again.Digest != after.Digest || len(again.Votes) != 1 {
 		w.Errorf("sent again, the answer returns %s, want the approval request %s", describe(again), after.Digest)
 	}
 	w.wantSize(size)
-	e.refuses("bob", a, message.ErrDigest)
+	e.refuses("bob", resp, message.ErrDigest)
 	no := reject(after)
 	no.ID = "one"
 	e.refuses("ann", no, message.ErrConflict)

@@ -114,19 +114,19 @@ func (m *standingApprovalModel) answer(c *toolcall.Call) {
 	if c.State != message.ToolCallAsking || rapid.Bool().Draw(m.t, "leave it open") {
 		return
 	}
-	a := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
+	resp := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
 	uses, cents := rapid.IntRange(1, 4).Draw(m.t, "uses"), rapid.IntRange(0, 100).Draw(m.t, "budget")
 	if rapid.Bool().Draw(m.t, "remember") {
-		a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Uses: uses, Budget: &toolcall.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
+		resp.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Uses: uses, Budget: &toolcall.Budget{Path: "args.cents", Limit: strconv.Itoa(cents)}}
 	}
-	after, err := m.as(toolcall.RoleApprover, "ann").SubmitResponse(m.t.Context(), a)
+	after, err := m.as(toolcall.RoleApprover, "ann").SubmitResponse(m.t.Context(), resp)
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	if (len(after.StandingApprovals) == 1) != (a.Remember != nil) {
-		m.t.Fatalf("the answer %+v creates %+v", a.Remember, after.StandingApprovals)
+	if (len(after.StandingApprovals) == 1) != (resp.Remember != nil) {
+		m.t.Fatalf("the answer %+v creates %+v", resp.Remember, after.StandingApprovals)
 	}
-	for _, l := range after.StandingApprovals {
-		m.standingApprovals[l.ID] = &modelStandingApproval{uses: uses, left: cents, by: map[message.CallID]bool{}}
+	for _, s := range after.StandingApprovals {
+		m.standingApprovals[s.ID] = &modelStandingApproval{uses: uses, left: cents, by: map[message.CallID]bool{}}
 	}
 }

@@ -44,15 +44,15 @@ func sameCustomer(w *world) {
 	if l := q.Request.Requirement.Remember; l == nil || l.Uses != 3 || l.TTLMS != time.Hour.Milliseconds() || len(l.Same) != 1 {
 		w.Errorf("the approval request does not say what may be remembered: %+v", l)
 	}
-	l := e.remember(q, toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
-	if l.Terms.Uses != 3 || !l.Terms.Until.Equal(l.GrantedAt.Add(time.Hour)) || l.Same["args.customer"] != `"k1"` {
-		w.Errorf("the standing approval is %+v", l)
+	s := e.remember(q, toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
+	if s.Terms.Uses != 3 || !s.Terms.Until.Equal(s.GrantedAt.Add(time.Hour)) || s.Same["args.customer"] != `"k1"` {
+		w.Errorf("the standing approval is %+v", s)
 	}
-	w.wantBy(e.propose(call("d", deploy, `{"n":2,"customer":"k1"}`))[0], l.ID)
+	w.wantBy(e.propose(call("d", deploy, `{"n":2,"customer":"k1"}`))[0], s.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"customer":"k2"}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"n":2}`))[0], "")
 	w.wantBy(e.propose(call("g", askRemote, `{"customer":"k1"}`))[0], "") // another tool under the same rule
-	w.wantBy(e.in("other", "s2", "x", call("d", deploy, `{"customer":"k1"}`)), l.ID)
+	w.wantBy(e.in("other", "s2", "x", call("d", deploy, `{"customer":"k1"}`)), s.ID)
 }
 
 func scopes(w *world) {
@@ -69,7 +69,7 @@ func scopes(w *world) {
 		{toolcall.ScopeSpace, true, true, true, true, true},
 	} {
 		s := string(rune('a' + i))
-		l := e.remember(e.in("bot", s, "agent", call("c", deploy, `{}`)), toolcall.StandingTerms{Scope: c.scope})
+		sa := e.remember(e.in("bot", s, "agent", call("c", deploy, `{}`)), toolcall.StandingTerms{Scope: c.scope})
 		for _, try := range []struct {
 			runtime, session, agent, input string
 			want                           bool
@@ -82,15 +82,15 @@ func scopes(w *world) {
 		} {
 			want := toolcall.StandingID("")
 			if try.want {
-				want = l.ID
+				want = sa.ID
 			}
 			w.wantBy(e.in(try.runtime, try.session, try.agent, call(message.CallID("d"+try.input), deploy, try.input)), want)
 		}
-		w.must(second(e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
+		w.must(second(e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: sa.ID})))
 	}
-	a := approve(e.in("bot", "z", "", call("c", deploy, `{}`)))
-	a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeAgent}
-	_, err := e.ann().SubmitResponse(w.Context(), a)
+	resp := approve(e.in("bot", "z", "", call("c", deploy, `{}`)))
+	resp.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeAgent}
+	_, err := e.ann().SubmitResponse(w.Context(), resp)
 	w.wantErr(err, message.ErrForbidden)
 }
 
@@ -101,20 +101,20 @@ func widerThanRule(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{"customer":1}`)
 	for _, t := range []toolcall.StandingTerms{{Uses: 3}, {Until: time.Now().Add(2 * time.Hour)}, {Rules: []message.PermissionRule{{ToolName: pay, Behavior: message.BehaviorAllow}}}} {
-		a := approve(q)
-		a.Remember = &t
-		e.refuses("ann", a, message.ErrForbidden)
+		resp := approve(q)
+		resp.Remember = &t
+		e.refuses("ann", resp, message.ErrForbidden)
 	}
-	a := approve(e.ask("d", deploy, `{}`)) // the argument that must be the same is missing
-	a.Remember = &toolcall.StandingTerms{}
-	e.refuses("ann", a, message.ErrForbidden)
+	resp := approve(e.ask("d", deploy, `{}`)) // the argument that must be the same is missing
+	resp.Remember = &toolcall.StandingTerms{}
+	e.refuses("ann", resp, message.ErrForbidden)
 }
 
 func denyWins(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
-	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], s.ID)
 	w.policy.use(w, remembering(nil), noTool(deploy))
 	w.wantResult(e.finished(e.propose(call("e", deploy, `{}`))[0].Key), message.ToolResultDenied, "no-deploy")
 	w.policy.use(w, remembering(nil), permission.Rule{Name: "broken", Tools: []string{deploy}, Behavior: message.BehaviorDeny, When: "args.missing == 1"})
@@ -126,21 +126,21 @@ func denyWins(w *world) {
 func furtherRuleAsks(w *world) {
 	w.policy.use(w, remembering(nil), rule("z-large", func(r *permission.Rule) { r.When = "args.n > 10" }))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":1}`), toolcall.StandingTerms{})
-	w.wantBy(e.propose(call("d", deploy, `{"n":2}`))[0], l.ID)
+	s := e.remember(e.ask("c", deploy, `{"n":1}`), toolcall.StandingTerms{})
+	w.wantBy(e.propose(call("d", deploy, `{"n":2}`))[0], s.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"n":11}`))[0], "")
 }
 
 func stricterRule(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"k":1}`), toolcall.StandingTerms{})
+	s := e.remember(e.ask("c", deploy, `{"k":1}`), toolcall.StandingTerms{})
 	for i, stricter := range []*permission.Remember{nil, {TTL: time.Nanosecond}, {TTL: time.Hour, Uses: 5}, {TTL: time.Hour, Scope: []string{"args.k"}}} {
 		w.policy.use(w, remembering(func(r *permission.Rule) { r.Remember = stricter }))
 		w.wantBy(e.propose(call(message.CallID(rune('d'+i)), deploy, `{"k":1}`))[0], "")
 	}
 	w.policy.use(w, remembering(nil))
-	w.wantBy(e.propose(call("z", deploy, `{"k":1}`))[0], l.ID)
+	w.wantBy(e.propose(call("z", deploy, `{"k":1}`))[0], s.ID)
 }
 
 // ruleGone checks that a standing approval given for a rule does not apply where no rule asks,
@@ -148,10 +148,10 @@ func stricterRule(w *world) {
 func ruleGone(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
 	w.policy.use(w)
 	c := e.propose(call("d", deploy, `{}`))[0]
-	if c.Decision.Standing == l.ID {
+	if c.Decision.Standing == s.ID {
 		w.Errorf("the standing approval applies to a call about which no rule asks: %s", describe(c))
 	}
 	w.policy.use(w, rules()...)
@@ -166,15 +166,15 @@ func ruleGone(w *world) {
 func grantorMustMay(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine(engine.WithDirectory(people))
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
-	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSpace})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], s.ID)
 	w.wantBy(e.in("ann", "s2", "agent", call("c", deploy, `{}`)), "")
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.Users = []string{"bob"} }))
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	w.wantBy(e.propose(call("f", deploy, `{}`))[0], "")
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.Users = []string{"ann", "bob"} }))
-	w.wantBy(e.propose(call("g", deploy, `{}`))[0], l.ID)
+	w.wantBy(e.propose(call("g", deploy, `{}`))[0], s.ID)
 }
 
 // hiddenNotRemembered checks that nothing is remembered where rules hide values: the counted
@@ -183,12 +183,12 @@ func hiddenNotRemembered(w *world) {
 	hides := func(r *permission.Rule) { r.Redact = []string{"args.pin"} }
 	w.policy.use(w, remembering(hides))
 	e := w.engine()
-	a := approve(e.ask("c", deploy, `{"pin":1}`))
-	a.Remember = &toolcall.StandingTerms{}
-	e.refuses("ann", a, message.ErrForbidden)
+	resp := approve(e.ask("c", deploy, `{"pin":1}`))
+	resp.Remember = &toolcall.StandingTerms{}
+	e.refuses("ann", resp, message.ErrForbidden)
 	w.policy.use(w, remembering(nil))
-	l := e.remember(e.ask("d", deploy, `{}`), toolcall.StandingTerms{})
-	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
+	s := e.remember(e.ask("d", deploy, `{}`), toolcall.StandingTerms{})
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], s.ID)
 	w.policy.use(w, remembering(hides))
 	w.wantBy(e.propose(call("f", deploy, `{"pin":1}`))[0], "")
 }
@@ -205,9 +205,9 @@ func rememberEditCases() []engineCase {
 
 // editing approves a call with other arguments and terms.
 func editing(q *toolcall.Call, input string, t toolcall.StandingTerms) toolcall.Response {
-	a := edit(q, input)
-	a.Remember = &t
-	return a
+	resp := edit(q, input)
+	resp.Remember = &t
+	return resp
 }
 
 func editRemembered(w *world) {
@@ -220,15 +220,15 @@ func editRemembered(w *world) {
 	if len(c.StandingApprovals) != 1 || c.Digest == q.Digest {
 		w.Fatalf("the edited call is %s with the standing approvals %+v", describe(c), c.StandingApprovals)
 	}
-	l := e.standingApproval(c.StandingApprovals[0].ID)
-	if l.Digest != c.Digest || l.Same["args.customer"] != `"k2"` || l.Left != "25" || len(l.GrantedBy) != 1 || l.GrantedBy[0].Made != c.Digest {
-		w.Errorf("the standing approval is %+v, want one for the edited call %s", l, c.Digest)
+	s := e.standingApproval(c.StandingApprovals[0].ID)
+	if s.Digest != c.Digest || s.Same["args.customer"] != `"k2"` || s.Left != "25" || len(s.GrantedBy) != 1 || s.GrantedBy[0].Made != c.Digest {
+		w.Errorf("the standing approval is %+v, want one for the edited call %s", s, c.Digest)
 	}
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `"k2"`)
-	w.wantBy(e.propose(call("d", deploy, `{"customer":"k2","cents":20}`))[0], l.ID)
+	w.wantBy(e.propose(call("d", deploy, `{"customer":"k2","cents":20}`))[0], s.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"customer":"k1","cents":1}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"customer":"k2","cents":6}`))[0], "")
-	w.engine().standingApproval(l.ID) // another replica can read it
+	w.engine().standingApproval(s.ID) // another replica can read it
 }
 
 // editRememberedByAll checks that the editor's wish to remember counts like their approval.
@@ -242,9 +242,9 @@ func editRememberedByAll(w *world) {
 	}
 	q = e.answers("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, terms))
 	w.wantMissing(q, ":1")
-	a := approve(q)
-	a.Remember = &terms
-	c := e.answers("bob", a)
+	resp := approve(q)
+	resp.Remember = &terms
+	c := e.answers("bob", resp)
 	if len(c.StandingApprovals) != 1 || len(c.StandingApprovals[0].GrantedBy) != 2 || c.StandingApprovals[0].Digest != q.Digest {
 		w.Fatalf("by both: %s, %+v", describe(c), c.StandingApprovals)
 	}
@@ -302,9 +302,9 @@ func editRememberedByNoOne(w *world) {
 func editedPlainRules(w *world) {
 	e := w.engine()
 	accept := func(id message.CallID, input, edited string) toolcall.Response {
-		a := edit(e.ask(id, shell, `{"command":"`+input+`"}`), `{"command":"`+edited+`"}`)
-		a.Rules = w.known(a.Key).Suggested
-		return a
+		resp := edit(e.ask(id, shell, `{"command":"`+input+`"}`), `{"command":"`+edited+`"}`)
+		resp.Rules = w.known(resp.Key).Suggested
+		return resp
 	}
 	e.refuses("ann", accept("a", "git push origin", "make all"), message.ErrForbidden)
 	e.refuses("ann", accept("b", "git push && make all", "make some"), message.ErrForbidden) // the rule for git does not cover it
@@ -342,14 +342,14 @@ func rememberPlainCases() []engineCase {
 // resulting standing approval.
 func (r *replica) accept(q *toolcall.Call) *toolcall.StandingApproval {
 	r.w.Helper()
-	a := approve(q)
-	a.Rules = q.Suggested
-	c := r.answers("ann", a)
-	l, ok := c.PlainStandingApproval()
+	resp := approve(q)
+	resp.Rules = q.Suggested
+	c := r.answers("ann", resp)
+	s, ok := c.PlainStandingApproval()
 	if !ok || len(c.Remember) == 0 {
 		r.w.Fatalf("the approved call remembers %+v", c.Remember)
 	}
-	return r.standingApproval(l.ID)
+	return r.standingApproval(s.ID)
 }
 
 func command(id message.CallID, line string) message.ToolCallBlock {
@@ -375,9 +375,9 @@ func plainOfACommand(w *world) {
 		if len(q.Suggested) != 1 {
 			w.Fatalf("%s: the suggested rules are %v", line, q.Suggested)
 		}
-		l := e.accept(q)
+		s := e.accept(q)
 		again := e.propose(call(id+"-2", bash, `{"command":"`+line+`"}`))[0]
-		w.wantBy(again, l.ID)
+		w.wantBy(again, s.ID)
 		w.wantResult(e.finished(again.Key), message.ToolResultSuccess, "ran")
 		for i, other := range others {
 			c := e.propose(call(id+message.CallID("-other-"+strconv.Itoa(i)), bash, `{"command":"`+other+`"}`))[0]
@@ -390,37 +390,37 @@ func plainOfACommand(w *world) {
 
 func plainIsStandingApproval(w *world) {
 	e := w.engine()
-	l := e.accept(e.askCommand("c", "npm install x"))
-	if !l.Plain || l.Terms.Scope != toolcall.ScopeSession || len(l.Terms.Rules) != 1 || l.GrantedBy[0].By.Name != "ann" || l.Counted() {
-		w.Errorf("the standing approval is %+v", l)
+	s := e.accept(e.askCommand("c", "npm install x"))
+	if !s.Plain || s.Terms.Scope != toolcall.ScopeSession || len(s.Terms.Rules) != 1 || s.GrantedBy[0].By.Name != "ann" || s.Counted() {
+		w.Errorf("the standing approval is %+v", s)
 	}
-	if all := e.standingApprovals(false); len(all) != 1 || all[0].ID != l.ID {
+	if all := e.standingApprovals(false); len(all) != 1 || all[0].ID != s.ID {
 		w.Errorf("listed: %+v", all)
 	}
 	d := e.propose(command("d", "npm install y"))[0]
-	w.wantBy(d, l.ID)
+	w.wantBy(d, s.ID)
 	w.wantResult(e.finished(d.Key), message.ToolResultSuccess, "ran")
 	w.wantPath(d.Key, "propose+allow start result")
 	e.stop()
 	later := w.engine()
-	w.wantBy(later.propose(command("e", "npm install y"))[0], l.ID)
-	_, err := later.bob().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
+	w.wantBy(later.propose(command("e", "npm install y"))[0], s.ID)
+	_, err := later.bob().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})
 	w.wantErr(err, message.ErrForbidden)
-	w.must(second(later.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})))
+	w.must(second(later.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID, Reason: "over"})))
 	w.wantBy(later.propose(command("f", "npm install y"))[0], "")
 	w.wantBy(w.engine().propose(command("g", "npm install y"))[0], "")
-	if len(later.standingApprovals(false)) != 0 || later.standingApproval(l.ID).Revoked == nil {
-		w.Errorf("after its end: %+v", later.standingApproval(l.ID))
+	if len(later.standingApprovals(false)) != 0 || later.standingApproval(s.ID).Revoked == nil {
+		w.Errorf("after its end: %+v", later.standingApproval(s.ID))
 	}
 }
 
 func plainRevokedElsewhere(w *world) {
 	e, other := w.engine(), w.engine()
-	l := e.accept(e.askCommand("c", "npm install x"))
-	other.knows(l)
-	w.wantBy(other.propose(command("d", "npm install y"))[0], l.ID)
+	s := e.accept(e.askCommand("c", "npm install x"))
+	other.knows(s)
+	w.wantBy(other.propose(command("d", "npm install y"))[0], s.ID)
 	catchUp := other.cord.lag()
-	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})))
 	w.wantBy(other.propose(command("e", "npm install y"))[0], "")
 	catchUp()
 }
@@ -452,7 +452,7 @@ func plainNotNeeded(w *world) {
 
 func plainUnreadable(w *world) {
 	e := w.engine()
-	l := e.accept(e.askCommand("a", "npm install x"))
+	s := e.accept(e.askCommand("a", "npm install x"))
 	e.cord.onLast(func(key toolcall.Key) error {
 		if key.Entity != "" {
 			return cutError("last")
@@ -461,15 +461,15 @@ func plainUnreadable(w *world) {
 	})
 	w.wantBy(e.propose(command("b", "npm install y"))[0], "")
 	e.cord.onLast(nil)
-	w.wantBy(e.propose(command("c", "npm install y"))[0], l.ID)
+	w.wantBy(e.propose(command("c", "npm install y"))[0], s.ID)
 }
 
 func plainHidden(w *world) {
 	w.policy.use(w, pinRule())
 	e := w.engine()
-	a := approve(e.ask("a", deploy, `{"pin":1234}`))
-	a.Rules = []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorAllow}}
-	if err := e.refusalOf("ann", a, message.ErrForbidden); !strings.Contains(err.What, "hide") {
+	resp := approve(e.ask("a", deploy, `{"pin":1234}`))
+	resp.Rules = []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorAllow}}
+	if err := e.refusalOf("ann", resp, message.ErrForbidden); !strings.Contains(err.What, "hide") {
 		w.Errorf("refused with %q", err.What)
 	}
 }
@@ -477,15 +477,15 @@ func plainHidden(w *world) {
 func standingApprovalsExplained(w *world) {
 	w.policy.use(w, remembering(nil), rule("never", func(r *permission.Rule) { r.Tools, r.Redact = []string{note}, []string{"args.pin"} }))
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 3, Scope: toolcall.ScopeUser})
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 3, Scope: toolcall.ScopeUser})
 	c := e.propose(call("d", deploy, `{"n":1}`))[0]
 	for _, p := range []*engine.Port{e.ann(), e.operator(), w.engine().as(toolcall.RoleAuditor, "eve")} {
 		x, err := p.Explain(w.Context(), toolcall.ExplainRequest{Key: c.Key})
 		w.must(err)
-		if len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != l.ID || x.StandingApprovals[0].State != toolcall.StandingActive || *x.StandingApprovals[0].UsesLeft != 2 || x.StandingApprovals[0].Standing.GrantedBy[0].By.Name != "ann" || x.StandingApprovals[0].Standing.Terms.Until.IsZero() {
+		if len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != s.ID || x.StandingApprovals[0].State != toolcall.StandingActive || *x.StandingApprovals[0].UsesLeft != 2 || x.StandingApprovals[0].Standing.GrantedBy[0].By.Name != "ann" || x.StandingApprovals[0].Standing.Terms.Until.IsZero() {
 			w.Errorf("the standing approvals are %+v", x.StandingApprovals)
 		}
-		if x.Decision.Standing != l.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
+		if x.Decision.Standing != s.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
 			w.Errorf("the decision is explained with %+v, %s", x.Decision, x.Trace)
 		}
 	}

@@ -37,9 +37,9 @@ func rememberCases() []engineCase {
 // remember approves a call with terms to remember, and returns the standing approval.
 func (r *replica) remember(q *toolcall.Call, t toolcall.StandingTerms) *toolcall.StandingApproval {
 	r.w.Helper()
-	a := approve(q)
-	a.Remember = &t
-	c := r.answers("ann", a)
+	resp := approve(q)
+	resp.Remember = &t
+	c := r.answers("ann", resp)
 	if len(c.StandingApprovals) != 1 {
 		r.w.Fatalf("the approved call created %d standing approvals", len(c.StandingApprovals))
 	}
@@ -61,10 +61,10 @@ func (r *replica) standingApprovals(all bool) []*toolcall.StandingApproval {
 }
 
 // knows waits until the replica has read a standing approval.
-func (r *replica) knows(l *toolcall.StandingApproval) {
+func (r *replica) knows(s *toolcall.StandingApproval) {
 	r.w.Helper()
-	r.w.until("the replica knows "+string(l.ID), func() bool {
-		return slices.ContainsFunc(r.standingApprovals(true), func(k *toolcall.StandingApproval) bool { return k.ID == l.ID })
+	r.w.until("the replica knows "+string(s.ID), func() bool {
+		return slices.ContainsFunc(r.standingApprovals(true), func(k *toolcall.StandingApproval) bool { return k.ID == s.ID })
 	})
 }
 
@@ -92,25 +92,25 @@ func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *t
 // countedUses checks that two more calls of the session are each counted once.
 func countedUses(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":0}`), toolcall.StandingTerms{Uses: 2})
-	if l.Terms.Scope != toolcall.ScopeSession || l.UsesLeft() != 2 || len(l.GrantedBy) != 1 || l.GrantedBy[0].By.Name != "ann" || l.From != w.key("c") {
-		w.Errorf("the standing approval is %+v", l)
+	s := e.remember(e.ask("c", deploy, `{"n":0}`), toolcall.StandingTerms{Uses: 2})
+	if s.Terms.Scope != toolcall.ScopeSession || s.UsesLeft() != 2 || len(s.GrantedBy) != 1 || s.GrantedBy[0].By.Name != "ann" || s.From != w.key("c") {
+		w.Errorf("the standing approval is %+v", s)
 	}
 	first := e.propose(call("d", deploy, `{"n":1}`))[0]
-	w.wantBy(first, l.ID)
-	w.wantBy(e.propose(call("d", deploy, `{"n":1}`))[0], l.ID)
+	w.wantBy(first, s.ID)
+	w.wantBy(e.propose(call("d", deploy, `{"n":1}`))[0], s.ID)
 	w.wantBy(e.in("bot", "s2", "agent", call("d", deploy, `{}`)), "")
-	if left := e.standingApproval(l.ID).UsesLeft(); left != 1 {
+	if left := e.standingApproval(s.ID).UsesLeft(); left != 1 {
 		w.Errorf("%d uses are left, want 1", left)
 	}
 	second := e.propose(call("e", deploy, `{"n":2}`))[0]
-	w.wantBy(second, l.ID)
+	w.wantBy(second, s.ID)
 	w.wantBy(e.propose(call("f", deploy, `{"n":3}`))[0], "")
 	w.wantResult(e.finished(second.Key), message.ToolResultSuccess, `{"n":2}`)
 	if len(e.standingApprovals(false)) != 0 || len(e.standingApprovals(true)) != 1 {
 		w.Errorf("active %+v, all %+v", e.standingApprovals(false), e.standingApprovals(true))
 	}
-	out, err := e.ann().ShowStandingApproval(w.Context(), toolcall.ShowStandingApprovalRequest{ID: l.ID})
+	out, err := e.ann().ShowStandingApproval(w.Context(), toolcall.ShowStandingApprovalRequest{ID: s.ID})
 	w.must(err)
 	if len(out.Uses) != 2 || out.Uses[0].Call != first.Key || out.Uses[1].Call != second.Key || out.Standing.State(time.Now()) != toolcall.StandingUsedUp {
 		w.Errorf("the standing approval is %+v with the uses %+v", out.Standing, out.Uses)
@@ -121,8 +121,8 @@ func countedUses(w *world) {
 
 func callsLikeThis(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"n":1}`), toolcall.StandingTerms{Scope: toolcall.ScopeCallLike})
-	w.wantBy(e.propose(call("d", deploy, `{ "n": 1 }`))[0], l.ID)
+	s := e.remember(e.ask("c", deploy, `{"n":1}`), toolcall.StandingTerms{Scope: toolcall.ScopeCallLike})
+	w.wantBy(e.propose(call("d", deploy, `{ "n": 1 }`))[0], s.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"n":2}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"n":1.0}`))[0], "")
 	w.wantBy(e.in("bot", "s2", "agent", call("d", deploy, `{"n":1}`)), "")
@@ -130,7 +130,7 @@ func callsLikeThis(w *world) {
 
 func budgeted(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{"sum":{"cents":9999}}`), toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.sum.cents", Limit: "100.5"}})
+	s := e.remember(e.ask("c", deploy, `{"sum":{"cents":9999}}`), toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.sum.cents", Limit: "100.5"}})
 	for i, want := range []struct{ input, left string }{
 		{`{"sum":{"cents":60}}`, "40.5"}, {`{"sum":{"cents":40.25}}`, "0.25"}, {`{"sum":{"cents":0.5}}`, ""}, {`{"sum":{"cents":-1}}`, ""}, {`{"sum":{"cents":"0"}}`, ""},
 		{`{"sum":{"cents":1e-1}}`, ""}, {`{"sum":{}}`, ""}, {`{"sum":{"cents":0.25}}`, "0"}, {`{"sum":{"cents":0}}`, "0"},
@@ -140,8 +140,8 @@ func budgeted(w *world) {
 			w.wantBy(c, "")
 			continue
 		}
-		w.wantBy(c, l.ID)
-		if left := e.standingApproval(l.ID).Left; left != want.left {
+		w.wantBy(c, s.ID)
+		if left := e.standingApproval(s.ID).Left; left != want.left {
 			w.Errorf("after %s, %s is left, want %s", want.input, left, want.left)
 		}
 	}
@@ -158,12 +158,12 @@ func TestStandingApprovalEnds(t *testing.T) {
 	inBubble(t, func(w *world) {
 		e := w.engine()
 		end := time.Now().Add(time.Hour)
-		l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
+		s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
 		time.Sleep(time.Until(end) - time.Millisecond)
-		w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+		w.wantBy(e.propose(call("d", deploy, `{}`))[0], s.ID)
 		time.Sleep(time.Millisecond)
 		w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
-		_, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
+		_, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})
 		w.wantErr(err, message.ErrFinished)
 		if all := e.standingApprovals(true); len(all) != 1 || all[0].State(time.Now()) != toolcall.StandingExpired || len(e.standingApprovals(false)) != 0 {
 			w.Errorf("listed: %+v", all)
@@ -176,8 +176,8 @@ func TestStandingApprovalEnds(t *testing.T) {
 func endBeforeTheNewestRecord(w *world) {
 	e := w.engine()
 	end := time.Now().Add(time.Hour).UTC().Round(0)
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
-	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], s.ID)
 	_, err := w.journal.Append(w.Context(), &toolcall.EventRecord{
 		V: toolcall.RecordVersion, ID: "later", At: end, Engine: "e-later", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"},
 		Session: &toolcall.SessionState{Key: toolcall.Key{Space: w.space, Session: "later"}, Runtime: "bot"},
@@ -189,13 +189,13 @@ func endBeforeTheNewestRecord(w *world) {
 
 func revokedStandingApproval(w *world) {
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{})
-	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
-	_, err := e.bob().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], s.ID)
+	_, err := e.bob().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})
 	w.wantErr(err, message.ErrForbidden)
 	_, err = e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: "sta_unknown"})
 	w.wantErr(err, message.ErrNotFound)
-	gone, err := e.as(toolcall.RoleApprover, "Ann").RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})
+	gone, err := e.as(toolcall.RoleApprover, "Ann").RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID, Reason: "over"})
 	w.must(err)
 	if gone.Revoked == nil || gone.Revoked.By.Name != "Ann" || gone.Revoked.Reason != "over" {
 		w.Errorf("revoked: %+v", gone)
@@ -205,7 +205,7 @@ func revokedStandingApproval(w *world) {
 	e.finished(w.key("c"))
 	e.finished(w.key("d"))
 	size := len(w.records())
-	again, err := other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
+	again, err := other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})
 	if err != nil || again.Revoked.By.Name != "Ann" {
 		w.Errorf("revoked again: %+v, %v", again, err)
 	}
@@ -230,10 +230,10 @@ func revokedElsewhere(w *world) {
 func revokedTakesBack(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Uses: 3})
+	s := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Uses: 3})
 	begun, waiting := e.propose(call("d", askRemote, `{}`))[0], e.propose(call("e", askRemote, `{}`))[0]
-	w.wantBy(begun, l.ID)
-	w.wantBy(waiting, l.ID)
+	w.wantBy(begun, s.ID)
+	w.wantBy(waiting, s.ID)
 	e.start(begun, "w1", "x")
 	out := e.remember(e.ask("out", askOut, `{}`), toolcall.StandingTerms{})
 	unsure := e.state(e.propose(call("unsure", askOut, `{}`))[0].Key, message.ToolCallSubmitted)
@@ -245,8 +245,8 @@ func revokedTakesBack(w *world) {
 		w.Errorf("a call with an unknown outcome is %s after its standing approval was revoked", describe(c))
 	}
 	other.state(waiting.Key, message.ToolCallSubmitted)
-	w.must(second(e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
-	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, string(l.ID))
+	w.must(second(e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})))
+	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, string(s.ID))
 	_, err = other.worker("w2").Start(w.Context(), startRequest(waiting, "y"))
 	w.wantErr(err, message.ErrFinished)
 	w.must(second(e.worker("w1").Result(w.Context(), resultRequest(begun, "x", "done"))))
@@ -285,9 +285,9 @@ func refusedTerms(w *world) {
 		"a budget by exponent":      {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.cents", Limit: "1e9"}}, message.ErrInvalid},
 		"a rule permits nothing":    {byRule, toolcall.StandingTerms{}, message.ErrForbidden},
 	} {
-		a := approve(c.call)
-		a.Remember = &c.terms
-		if _, err := e.ann().SubmitResponse(w.Context(), a); message.AsError("", orUnknown(err)).Code != c.want.Code {
+		resp := approve(c.call)
+		resp.Remember = &c.terms
+		if _, err := e.ann().SubmitResponse(w.Context(), resp); message.AsError("", orUnknown(err)).Code != c.want.Code {
 			w.Errorf("%s: %v, want %s", name, err, c.want.Code)
 		}
 	}
@@ -306,9 +306,9 @@ func sameTermsAll(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	e := w.engine()
 	say := func(q *toolcall.Call, who string, t *toolcall.StandingTerms) *toolcall.Call {
-		a := approve(q)
-		a.Remember = t
-		return e.answers(who, a)
+		resp := approve(q)
+		resp.Remember = t
+		return e.answers(who, resp)
 	}
 	q := e.ask("c", deploy, `{}`)
 	say(q, "ann", &toolcall.StandingTerms{Uses: 2})
@@ -334,26 +334,26 @@ func sameTermsAll(w *world) {
 
 func standingApprovalStays(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 3})
-	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 3})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], s.ID)
 	e.stop()
 	later := w.engine()
-	w.wantBy(later.propose(call("d", deploy, `{}`))[0], l.ID)
-	if left := later.standingApproval(l.ID).UsesLeft(); left != 2 {
+	w.wantBy(later.propose(call("d", deploy, `{}`))[0], s.ID)
+	if left := later.standingApproval(s.ID).UsesLeft(); left != 2 {
 		w.Errorf("%d uses are left, want 2", left)
 	}
-	w.wantBy(later.propose(call("e", deploy, `{}`))[0], l.ID)
+	w.wantBy(later.propose(call("e", deploy, `{}`))[0], s.ID)
 }
 
-func aboutStandingApproval(f *toolcall.EventRecord) bool { return f.Standing != nil }
+func aboutStandingApproval(rec *toolcall.EventRecord) bool { return rec.Standing != nil }
 
 func useNotWritten(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 1})
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 1})
 	e.cord.onAppend(refuse(aboutStandingApproval, &message.Error{Code: message.CodeFull, Op: "append", What: "full"}))
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], "")
 	e.cord.onAppend(nil)
-	w.wantBy(e.propose(call("e", deploy, `{}`))[0], l.ID)
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], s.ID)
 	free := e.remember(e.ask("f", note, `{}`), toolcall.StandingTerms{})
 	e.finished(w.key("f"))
 	e.cord.onLast(func(key toolcall.Key) error {
@@ -372,7 +372,7 @@ func useNotWritten(w *world) {
 // crashAfterUse checks that a use is counted only for its own call, and only once.
 func crashAfterUse(w *world) {
 	e := w.engine()
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 1})
+	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 1})
 	e.cord.onAppend(cutAfter(e, aboutStandingApproval))
 	_, err := e.bot().Propose(w.Context(), request(call("d", deploy, `{}`)))
 	if err == nil {
@@ -380,12 +380,12 @@ func crashAfterUse(w *world) {
 	}
 	e.kill()
 	next := w.engine()
-	if left := next.standingApproval(l.ID).UsesLeft(); left != 0 {
+	if left := next.standingApproval(s.ID).UsesLeft(); left != 0 {
 		w.Errorf("%d uses are left after the crash", left)
 	}
 	w.wantBy(next.propose(call("other", deploy, `{}`))[0], "")
 	c := next.propose(call("d", deploy, `{}`))[0]
-	w.wantBy(c, l.ID)
+	w.wantBy(c, s.ID)
 	w.wantResult(next.finished(c.Key), message.ToolResultSuccess, "ran")
 }
 
@@ -396,9 +396,9 @@ func TestExpiredUseDoesNotBegin(t *testing.T) {
 		e := w.engine()
 		asked := e.ask("c", askRemote, `{}`)
 		end := time.Now().Add(4 * time.Second)
-		l := e.remember(asked, toolcall.StandingTerms{Until: end})
+		s := e.remember(asked, toolcall.StandingTerms{Until: end})
 		waiting := e.propose(call("d", askRemote, `{}`))[0]
-		w.wantBy(waiting, l.ID)
+		w.wantBy(waiting, s.ID)
 		time.Sleep(time.Until(end))
 		_, err := e.worker("w1").Start(w.Context(), startRequest(waiting, "x"))
 		w.wantErr(err, message.ErrFinished)
@@ -411,9 +411,9 @@ func TestExpiredUseDoesNotBegin(t *testing.T) {
 func racingUses(w *world) {
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
 	const uses, each = 5, 8
-	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: uses})
+	s := engines[0].remember(engines[0].ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: uses})
 	for _, e := range engines {
-		e.knows(l)
+		e.knows(s)
 	}
 	var allowed, failed atomic.Int32
 	var wg sync.WaitGroup
@@ -424,7 +424,7 @@ func racingUses(w *world) {
 				switch {
 				case err != nil:
 					failed.Add(1)
-				case out.Calls[0].Decision != nil && out.Calls[0].Decision.Standing == l.ID:
+				case out.Calls[0].Decision != nil && out.Calls[0].Decision.Standing == s.ID:
 					allowed.Add(1)
 				}
 			})
@@ -434,7 +434,7 @@ func racingUses(w *world) {
 	if allowed.Load() != uses || failed.Load() != 0 {
 		w.Errorf("%d calls were allowed and %d failed, with %d uses", allowed.Load(), failed.Load(), uses)
 	}
-	if left := engines[2].standingApproval(l.ID); left.UsesLeft() != 0 || len(left.Spent) != uses {
+	if left := engines[2].standingApproval(s.ID); left.UsesLeft() != 0 || len(left.Spent) != uses {
 		w.Errorf("the standing approval is %+v", left)
 	}
 }
@@ -448,25 +448,25 @@ func (w *world) auditStandingApprovals(records []toolcall.JournalEntry) {
 		switch {
 		case rec.Record == nil:
 		case rec.Record.Standing != nil:
-			l := rec.Record.Standing
-			if before := last[l.ID]; before != nil && (len(l.Spent) < len(before.Spent) || before.Revoked != nil) {
-				w.Errorf("record %d undoes a use or the revocation of the standing approval %s", rec.Seq, l.ID)
+			s := rec.Record.Standing
+			if before := last[s.ID]; before != nil && (len(s.Spent) < len(before.Spent) || before.Revoked != nil) {
+				w.Errorf("record %d undoes a use or the revocation of the standing approval %s", rec.Seq, s.ID)
 			}
-			last[l.ID] = l
+			last[s.ID] = s
 		case rec.Record.Call != nil && rec.Record.Call.Decision != nil && rec.Record.Call.Decision.Standing != "":
 			c := rec.Record.Call
 			if by[c.Decision.Standing] == nil {
 				by[c.Decision.Standing] = map[toolcall.Key]string{}
 			}
 			by[c.Decision.Standing][c.Key] = toolcall.SpentBy(c.Key, c.Input)
-			if l := last[c.Decision.Standing]; l != nil && l.Counted() && !slices.Contains(l.Spent, toolcall.SpentBy(c.Key, c.Input)) {
-				w.Errorf("record %d: %s was allowed by %s before its use was counted", rec.Seq, c.Key, l.ID)
+			if s := last[c.Decision.Standing]; s != nil && s.Counted() && !slices.Contains(s.Spent, toolcall.SpentBy(c.Key, c.Input)) {
+				w.Errorf("record %d: %s was allowed by %s before its use was counted", rec.Seq, c.Key, s.ID)
 			}
 		}
 	}
-	for id, l := range last {
-		if l.Counted() && (len(by[id]) > l.Terms.Uses || len(l.Spent) > l.Terms.Uses) {
-			w.Errorf("%s allowed %d calls, but permits %d", id, len(by[id]), l.Terms.Uses)
+	for id, s := range last {
+		if s.Counted() && (len(by[id]) > s.Terms.Uses || len(s.Spent) > s.Terms.Uses) {
+			w.Errorf("%s allowed %d calls, but permits %d", id, len(by[id]), s.Terms.Uses)
 		}
 	}
 }
@@ -484,9 +484,9 @@ func revokeRaceCases() []engineCase {
 
 // begins reports whether an event record begins a call that relies on the standing approval. From
 // then on the call may have its effect.
-func begins(f *toolcall.EventRecord, id toolcall.StandingID) bool {
-	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.StandingApprovals(), id) && slices.ContainsFunc(f.Path, func(s toolcall.Step) bool {
-		return s.Cause == "start" || s.Cause == "submit" && f.Call.Placement == toolcall.PlaceExternal
+func begins(rec *toolcall.EventRecord, id toolcall.StandingID) bool {
+	return rec.Call != nil && rec.Note == nil && slices.Contains(rec.Call.Decision.StandingApprovals(), id) && slices.ContainsFunc(rec.Path, func(s toolcall.Step) bool {
+		return s.Cause == "start" || s.Cause == "submit" && rec.Call.Placement == toolcall.PlaceExternal
 	})
 }
 
@@ -495,15 +495,15 @@ func begins(f *toolcall.EventRecord, id toolcall.StandingID) bool {
 func (r *replica) blockBeginning(id toolcall.StandingID) (arrived <-chan struct{}, release func()) {
 	held, free := make(chan struct{}), make(chan struct{})
 	var once, end sync.Once
-	r.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		if begins(f, id) {
+	r.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+		if begins(rec, id) {
 			once.Do(func() { close(held) })
 			select {
 			case <-free:
 			case <-ctx.Done():
 			}
 		}
-		return store(ctx, f, prev)
+		return store(ctx, rec, prev)
 	})
 	return held, func() { end.Do(func() { close(free) }) }
 }
@@ -529,25 +529,25 @@ func (w *world) end() uint64 {
 func revokedWhileBeginning(w *world, tool string) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Tools = []string{tool} }))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", tool, `{}`), toolcall.StandingTerms{Uses: 3})
-	other.knows(l)
-	w.revokeMidway(e, other, l, call("d", tool, `{}`))
+	s := e.remember(e.ask("c", tool, `{}`), toolcall.StandingTerms{Uses: 3})
+	other.knows(s)
+	w.revokeMidway(e, other, s, call("d", tool, `{}`))
 }
 
 func plainRevokedWhileBeginning(w *world) {
 	e, other := w.engine(), w.engine()
-	l := e.accept(e.askCommand("c", "npm install x"))
-	other.knows(l)
-	w.revokeMidway(e, other, l, command("d", "npm install y"))
+	s := e.accept(e.askCommand("c", "npm install x"))
+	other.knows(s)
+	w.revokeMidway(e, other, s, command("d", "npm install y"))
 }
 
 // revokeMidway lets one engine begin a call while another revokes the standing approval that
 // allows it.
-func (w *world) revokeMidway(e, other *replica, l *toolcall.StandingApproval, b message.ToolCallBlock) {
+func (w *world) revokeMidway(e, other *replica, s *toolcall.StandingApproval, b message.ToolCallBlock) {
 	w.Helper()
-	arrived, release := e.blockBeginning(l.ID)
+	arrived, release := e.blockBeginning(s.ID)
 	defer release()
-	_, releaseOther := other.blockBeginning(l.ID) // other may think that e is dead, and begin the call itself
+	_, releaseOther := other.blockBeginning(s.ID) // other may think that e is dead, and begin the call itself
 	defer releaseOther()
 	var proposed sync.WaitGroup
 	proposed.Go(func() { _, _ = e.bot().Propose(context.Background(), request(b)) })
@@ -556,55 +556,55 @@ func (w *world) revokeMidway(e, other *replica, l *toolcall.StandingApproval, b 
 	case <-w.Context().Done():
 		w.Fatal("the call does not begin")
 	}
-	w.must(second(other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})))
 	acknowledged := w.end()
 	release()
 	releaseOther()
 	proposed.Wait()
-	w.wantResult(e.finished(w.key(b.ID)), message.ToolResultDenied, string(l.ID))
-	w.wantNoneAfter(l.ID, acknowledged)
+	w.wantResult(e.finished(w.key(b.ID)), message.ToolResultDenied, string(s.ID))
+	w.wantNoneAfter(s.ID, acknowledged)
 	w.wantRuns(w.key(b.ID), 0)
 }
 
 func revokedWhileStarting(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Uses: 3})
-	other.knows(l)
+	s := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Uses: 3})
+	other.knows(s)
 	catchUp := other.cord.lag()
 	c := e.propose(call("d", askRemote, `{}`))[0]
-	arrived, release := e.blockBeginning(l.ID)
+	arrived, release := e.blockBeginning(s.ID)
 	defer release()
 	var both sync.WaitGroup
 	var acknowledged uint64
 	both.Go(func() { _, _ = e.worker("w1").Start(context.Background(), startRequest(c, "x")) })
 	<-arrived
 	both.Go(func() {
-		if _, err := other.operator().RevokeStandingApproval(context.Background(), toolcall.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
+		if _, err := other.operator().RevokeStandingApproval(context.Background(), toolcall.RevokeStandingApprovalRequest{ID: s.ID}); err != nil {
 			w.Errorf("revoke: %v", err)
 		}
 		acknowledged = w.end()
 		release()
 	})
-	w.until("the revocation is recorded", func() bool { return e.standingApproval(l.ID).Revoked != nil })
+	w.until("the revocation is recorded", func() bool { return e.standingApproval(s.ID).Revoked != nil })
 	catchUp()
 	both.Wait()
-	w.wantResult(e.finished(c.Key), message.ToolResultDenied, string(l.ID))
-	w.wantNoneAfter(l.ID, acknowledged)
+	w.wantResult(e.finished(c.Key), message.ToolResultDenied, string(s.ID))
+	w.wantNoneAfter(s.ID, acknowledged)
 }
 
 // revokedAgain checks that a second revocation completes the first, which was cut off.
 func revokedAgain(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
-	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{})
-	other.knows(l)
+	s := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{})
+	other.knows(s)
 	c := e.propose(call("d", askRemote, `{}`))[0]
 	other.state(c.Key, message.ToolCallSubmitted)
-	other.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil }, cutError("append")))
-	_, err := other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
+	other.cord.onAppend(refuse(func(rec *toolcall.EventRecord) bool { return rec.Call != nil }, cutError("append")))
+	_, err := other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})
 	w.wantErr(err, message.ErrUnavailable)
-	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID})))
 	if c := w.known(c.Key); c.Open() {
 		w.Errorf("the revocation is acknowledged, but the call is %s", describe(c))
 	}
@@ -613,10 +613,10 @@ func revokedAgain(w *world) {
 func revokedAmongMany(w *world) {
 	w.policy.use(w, remembering(nil))
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
-	l := engines[0].remember(engines[0].ask("c", deploy, `{}`), toolcall.StandingTerms{})
+	s := engines[0].remember(engines[0].ask("c", deploy, `{}`), toolcall.StandingTerms{})
 	engines[0].finished(w.key("c"))
 	for _, e := range engines {
-		e.knows(l)
+		e.knows(s)
 	}
 	var acknowledged uint64
 	var wg sync.WaitGroup
@@ -625,7 +625,7 @@ func revokedAmongMany(w *world) {
 		for n := range each {
 			wg.Go(func() {
 				if i == 1 && n == each/2 {
-					if _, err := e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID}); err != nil {
+					if _, err := e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: s.ID}); err != nil {
 						w.Errorf("revoke: %v", err)
 					}
 					acknowledged = w.end()
@@ -641,5 +641,5 @@ func revokedAmongMany(w *world) {
 		open, err := engines[0].operator().List(w.Context(), toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallAllowed}})
 		return err == nil && len(open.Calls) == 0
 	})
-	w.wantNoneAfter(l.ID, acknowledged)
+	w.wantNoneAfter(s.ID, acknowledged)
 }

@@ -115,7 +115,7 @@ func takeOverPending(w *world) {
 	e, other := w.engine(), w.engine()
 	e.propose(call("a", deploy, `{}`), call("b", deploy, `{}`))
 	e.propose(call("c", note, `{}`), call("d", serial, `{}`))
-	e.cord.onAppend(cutAfter(e, func(f *toolcall.EventRecord) bool { return f.Kind() == "reject" }))
+	e.cord.onAppend(cutAfter(e, func(rec *toolcall.EventRecord) bool { return rec.Kind() == "reject" }))
 	_, err := e.ann().SubmitResponse(w.Context(), reject(e.state(w.key("a"), message.ToolCallAsking)))
 	w.must(err)
 	b := other.state(w.key("b"), message.ToolCallAsking)

@@ -75,9 +75,9 @@ func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, r
 			}
 		}
 		state.Phase, state.Reason = toolcall.ReplyInterrupted, reason
-		f := rp.store.NewRecord(by, baseNow().At)
-		f.Reply = &state
-		return f, nil
+		rec := rp.store.NewRecord(by, baseNow().At)
+		rec.Reply = &state
+		return rec, nil
 	})
 	switch {
 	case errors.Is(err, errNoChange):
@@ -97,9 +97,9 @@ func (rp *replies) completeReply(ctx context.Context, by toolcall.Principal, rep
 			return nil, errNoChange
 		}
 		state.Completed = true
-		f := rp.store.NewRecord(by, baseNow().At)
-		f.Reply, f.End = &state, end
-		return f, nil
+		rec := rp.store.NewRecord(by, baseNow().At)
+		rec.Reply, rec.End = &state, end
+		return rec, nil
 	})
 	if errors.Is(err, errNoChange) {
 		return at, nil
@@ -146,9 +146,9 @@ func (rp *replies) endReply(ctx context.Context, reply toolcall.Key) error {
 			return nil, errNoChange
 		}
 		state.Phase = toolcall.ReplyEnded
-		f := rp.store.NewRecord(rp.selfPrincipal(), baseNow().At)
-		f.Reply = &state
-		return f, nil
+		rec := rp.store.NewRecord(rp.selfPrincipal(), baseNow().At)
+		rec.Reply = &state
+		return rec, nil
 	})
 	if errors.Is(err, errNoChange) {
 		return nil
@@ -214,7 +214,7 @@ func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, sessi
 			return s.store.LastSession(ctx, session)
 		},
 	}
-	var f *toolcall.EventRecord
+	var rec *toolcall.EventRecord
 	_, seq, err := store.Update(ctx, s.store, binding, func(_ context.Context, state toolcall.SessionState) (*toolcall.EventRecord, error) {
 		if err := own(state); err != nil {
 			return nil, err
@@ -222,16 +222,16 @@ func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, sessi
 		if state.Runtime != "" && !news {
 			return nil, errNoChange
 		}
-		f = s.store.NewRecord(by, baseNow().At)
+		rec = s.store.NewRecord(by, baseNow().At)
 		next.Runtime = by.Name
-		f.Session = &next
-		return f, nil
+		rec.Session = &next
+		return rec, nil
 	})
 	switch {
 	case errors.Is(err, errNoChange):
 		return next, nil
 	case err == nil:
-		s.view.Apply(f, seq) // the decisions about the calls depend on it
+		s.view.Apply(rec, seq) // the decisions about the calls depend on it
 	}
 	return next, err
 }

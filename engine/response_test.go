@@ -48,9 +48,9 @@ func approve(c *toolcall.Call) toolcall.Response {
 }
 
 func edit(c *toolcall.Call, input string) toolcall.Response {
-	a := approve(c)
-	a.Input = &input
-	return a
+	resp := approve(c)
+	resp.Input = &input
+	return resp
 }
 
 func reject(c *toolcall.Call) toolcall.Response {
@@ -109,8 +109,8 @@ func onlyNamedUsers(w *world) {
 	e := w.engine()
 	q := e.ask("c", vip, `{}`)
 	size := len(w.records())
-	for _, a := range []toolcall.Response{approve(q), reject(q), edit(q, `{"x":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}} {
-		_, err := e.bob().SubmitResponse(w.Context(), a)
+	for _, resp := range []toolcall.Response{approve(q), reject(q), edit(q, `{"x":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}} {
+		_, err := e.bob().SubmitResponse(w.Context(), resp)
 		w.wantErr(err, message.ErrForbidden)
 	}
 	w.wantSize(size)
@@ -125,9 +125,9 @@ func ruleRemembered(w *world) {
 	if len(q.Suggested) != 1 {
 		w.Fatalf("suggested: %+v", q.Suggested)
 	}
-	a := approve(q)
-	a.Rules = q.Suggested
-	_, err := e.ann().SubmitResponse(w.Context(), a)
+	resp := approve(q)
+	resp.Rules = q.Suggested
+	_, err := e.ann().SubmitResponse(w.Context(), resp)
 	w.must(err)
 	e.finished(q.Key)
 	other.finished(q.Key)
@@ -163,11 +163,11 @@ func ruleNotRemembered(w *world) {
 	edited := func(id message.CallID) *toolcall.Call {
 		w.Helper()
 		q := e.ask(id, deploy, `{"n":1}`)
-		a := edit(q, `{"n":2}`)
-		if a.Rules = q.Suggested; len(a.Rules) == 0 {
+		resp := edit(q, `{"n":2}`)
+		if resp.Rules = q.Suggested; len(resp.Rules) == 0 {
 			w.Fatal("no rule is suggested")
 		}
-		c, err := e.ann().SubmitResponse(w.Context(), a)
+		c, err := e.ann().SubmitResponse(w.Context(), resp)
 		w.must(err)
 		if len(c.Remember) > 0 || free() {
 			w.Fatalf("the rules of %s count, although the call is %s", id, describe(c))
@@ -191,9 +191,9 @@ func ruleNotRemembered(w *world) {
 	if free() {
 		w.Fatal("a rule is remembered that no person asked to remember")
 	}
-	a := approve(q)
-	a.Rules = q.Suggested
-	_, err = other.bob().SubmitResponse(w.Context(), a)
+	resp := approve(q)
+	resp.Rules = q.Suggested
+	_, err = other.bob().SubmitResponse(w.Context(), resp)
 	w.must(err)
 	if c := e.finished(q.Key); len(c.Remember) != 1 {
 		w.Fatalf("the second approver's rules are lost: %+v", c.Remember)
@@ -218,13 +218,13 @@ func onlySuggestedRules(w *world) {
 		{ToolName: "*", Behavior: message.BehaviorAllow, Source: "suggested"},
 		{},
 	} {
-		a := approve(q)
-		a.Rules = append([]message.PermissionRule{}, append(q.Suggested, r)...)
-		_, err := e.ann().SubmitResponse(w.Context(), a)
+		resp := approve(q)
+		resp.Rules = append([]message.PermissionRule{}, append(q.Suggested, r)...)
+		_, err := e.ann().SubmitResponse(w.Context(), resp)
 		w.wantErr(err, message.ErrForbidden)
-		a = edit(q, `{"x":1}`)
-		a.Rules = []message.PermissionRule{r}
-		_, err = e.ann().SubmitResponse(w.Context(), a)
+		resp = edit(q, `{"x":1}`)
+		resp.Rules = []message.PermissionRule{r}
+		_, err = e.ann().SubmitResponse(w.Context(), resp)
 		w.wantErr(err, message.ErrForbidden)
 	}
 	w.wantSize(size)
@@ -237,8 +237,8 @@ func answerTooLate(w *world) {
 	_, err := e.ann().SubmitResponse(w.Context(), reject(q))
 	w.must(err)
 	size := len(w.records())
-	for _, a := range []toolcall.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}} {
-		_, err := e.bob().SubmitResponse(w.Context(), a)
+	for _, resp := range []toolcall.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}} {
+		_, err := e.bob().SubmitResponse(w.Context(), resp)
 		e := w.refusal(err, message.ErrFinished)
 		if toolcall.CallOf(e) == nil || toolcall.CallOf(e).Cause != "reject" || toolcall.CallOf(e).Votes[0].By.Name != "ann" {
 			w.Errorf("the error for a late answer does not show the first answer: %+v", toolcall.CallOf(e))
@@ -565,9 +565,9 @@ func wrongDigest(w *world) {
 				w.Errorf("the error does not show the current approval request: %+v", toolcall.CallOf(e))
 			}
 		}
-		a := edit(q, `{"amount":1}`)
-		a.Digest = digest
-		_, err := e.ann().SubmitResponse(w.Context(), a)
+		resp := edit(q, `{"amount":1}`)
+		resp.Digest = digest
+		_, err := e.ann().SubmitResponse(w.Context(), resp)
 		w.wantErr(err, message.ErrDigest)
 	}
 	w.wantSize(size)
@@ -579,19 +579,19 @@ func unknownCall(w *world) {
 	q := e.ask("c", pay, `{"amount":500}`)
 	size := len(w.records())
 	for _, change := range []func(*toolcall.Response){
-		func(a *toolcall.Response) { a.Call = "unknown" },
-		func(a *toolcall.Response) { a.Reply = "unknown" },
-		func(a *toolcall.Response) { a.Session = "unknown" },
+		func(resp *toolcall.Response) { resp.Call = "unknown" },
+		func(resp *toolcall.Response) { resp.Reply = "unknown" },
+		func(resp *toolcall.Response) { resp.Session = "unknown" },
 	} {
-		a := approve(q)
-		change(&a)
-		_, err := e.ann().SubmitResponse(w.Context(), a)
+		resp := approve(q)
+		change(&resp)
+		_, err := e.ann().SubmitResponse(w.Context(), resp)
 		w.wantErr(err, message.ErrNotFound)
 	}
 	w.wantSize(size)
-	a := approve(q)
-	a.Space = "another" // the engine uses its own space, not the one in the request
-	_, err := e.ann().SubmitResponse(w.Context(), a)
+	resp := approve(q)
+	resp.Space = "another" // the engine uses its own space, not the one in the request
+	_, err := e.ann().SubmitResponse(w.Context(), resp)
 	w.must(err)
 	e.finished(q.Key)
 }
@@ -607,10 +607,10 @@ func oneAnswerWins(w *world) {
 		seen := map[string]int{}
 		var wg sync.WaitGroup
 		for i := range 64 {
-			a := []toolcall.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}}[i%4]
+			resp := []toolcall.Response{approve(q), reject(q), edit(q, `{"amount":1}`), {Key: q.Key, Kind: toolcall.ResponseRespond, Digest: q.Digest}}[i%4]
 			name := fmt.Sprint("person", i)
 			wg.Go(func() {
-				c, err := engines[i%3].as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), a)
+				c, err := engines[i%3].as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), resp)
 				if err == nil {
 					won.Add(1)
 					winner.Store(name)
@@ -642,18 +642,18 @@ func digestCovers(w *world) {
 	q := e.ask("c", vip, `{"amount": 500}`)
 	for name, change := range map[string]func(*toolcall.ApprovalRequest){
 		"nothing": func(*toolcall.ApprovalRequest) {},
-		"key":     func(q *toolcall.ApprovalRequest) { q.Call = "d" },
-		"tool":    func(q *toolcall.ApprovalRequest) { q.Tool = rm },
-		"input":   func(q *toolcall.ApprovalRequest) { q.Input = `{"amount":500}` },
-		"text":    func(q *toolcall.ApprovalRequest) { q.Text += " " },
-		"rule":    func(q *toolcall.ApprovalRequest) { q.Rule = "" },
-		"source":  func(q *toolcall.ApprovalRequest) { q.Source = "x" },
-		"reason":  func(q *toolcall.ApprovalRequest) { q.Reason = "x" },
-		"users":   func(q *toolcall.ApprovalRequest) { q.Requirement.Users = []string{"ann", "bob"} },
-		"deadline": func(q *toolcall.ApprovalRequest) {
-			q.Requirement.Deadline = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+		"key":     func(req *toolcall.ApprovalRequest) { req.Call = "d" },
+		"tool":    func(req *toolcall.ApprovalRequest) { req.Tool = rm },
+		"input":   func(req *toolcall.ApprovalRequest) { req.Input = `{"amount":500}` },
+		"text":    func(req *toolcall.ApprovalRequest) { req.Text += " " },
+		"rule":    func(req *toolcall.ApprovalRequest) { req.Rule = "" },
+		"source":  func(req *toolcall.ApprovalRequest) { req.Source = "x" },
+		"reason":  func(req *toolcall.ApprovalRequest) { req.Reason = "x" },
+		"users":   func(req *toolcall.ApprovalRequest) { req.Requirement.Users = []string{"ann", "bob"} },
+		"deadline": func(req *toolcall.ApprovalRequest) {
+			req.Requirement.Deadline = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		},
-		"bundle": func(q *toolcall.ApprovalRequest) { q.Bundle = "x" },
+		"bundle": func(req *toolcall.ApprovalRequest) { req.Bundle = "x" },
 	} {
 		copied := *q.Request
 		change(&copied)

@@ -282,12 +282,12 @@ func (m *mortal) work(c *toolcall.Call) {
 func diesAt(w *world, n int32, stored bool) {
 	m := &mortal{w: w, e: w.engine(), other: w.engine()}
 	var writes atomic.Int32
-	m.e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+	m.e.cord.onAppend(func(ctx context.Context, rec *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if writes.Add(1) != n {
-			return store(ctx, f, prev)
+			return store(ctx, rec, prev)
 		}
 		if stored {
-			if _, err := store(ctx, f, prev); err != nil {
+			if _, err := store(ctx, rec, prev); err != nil {
 				w.Errorf("the last write: %v", err)
 			}
 		}

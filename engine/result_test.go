@@ -150,7 +150,7 @@ func resultHeld(w *world) {
 func resultBeforeRetry(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
-	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Kind() == "offer" }, cutError("append")))
+	e.cord.onAppend(refuse(func(rec *toolcall.EventRecord) bool { return rec.Kind() == "offer" }, cutError("append")))
 	e.start(c, "w1", "x")
 	e.waitFor(c.Key, "given up", func(c *toolcall.Call) bool { return !c.RetryAt.IsZero() })
 	_, err := e.worker("w2").Start(w.Context(), startRequest(c, "y"))

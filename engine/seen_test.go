@@ -33,9 +33,9 @@ func asked(t *testing.T, input string, rules ...permission.Rule) (*engine.Engine
 	return eng, out.Calls[0]
 }
 
-func answerAs(t *testing.T, eng *engine.Engine, name string, a toolcall.Response) (*toolcall.Call, error) {
+func answerAs(t *testing.T, eng *engine.Engine, name string, resp toolcall.Response) (*toolcall.Call, error) {
 	t.Helper()
-	return eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(t.Context(), a)
+	return eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(t.Context(), resp)
 }
 
 // An edit permanently voids the approvals before it: if a second edit restores the old
@@ -44,12 +44,12 @@ func TestEditAndBackAsksAgain(t *testing.T) {
 	eng, c := asked(t, `{"n":0}`, permission.Rule{Name: "two", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2})
 	step := func(name, input string) {
 		t.Helper()
-		a := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
+		resp := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
 		if input != "" {
-			a.Input = &input
+			resp.Input = &input
 		}
 		var err error
-		if c, err = answerAs(t, eng, name, a); err != nil {
+		if c, err = answerAs(t, eng, name, resp); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -143,19 +143,19 @@ func TestSignedApprovals(t *testing.T) {
 			t.Fatal("the approval request does not require signatures")
 		}
 		first := *c.Request
-		sign := func(q toolcall.ApprovalRequest, name string, b byte, good time.Duration) *toolcall.ApproverSignature {
-			s, err := toolcall.SignApproval(q, name, time.Now().Add(good), key(b))
+		sign := func(req toolcall.ApprovalRequest, name string, b byte, good time.Duration) *toolcall.ApproverSignature {
+			s, err := toolcall.SignApproval(req, name, time.Now().Add(good), key(b))
 			if err != nil {
 				t.Fatal(err)
 			}
 			return s
 		}
-		answer := func(name string, a toolcall.Response) (*toolcall.Call, error) {
-			a.Key = c.Key
-			if a.Digest == "" {
-				a.Digest = c.Digest
+		answer := func(name string, resp toolcall.Response) (*toolcall.Call, error) {
+			resp.Key = c.Key
+			if resp.Digest == "" {
+				resp.Digest = c.Digest
 			}
-			return h.as(toolcall.RoleApprover, name).SubmitResponse(t.Context(), a)
+			return h.as(toolcall.RoleApprover, name).SubmitResponse(t.Context(), resp)
 		}
 		approve := func(name string, s *toolcall.ApproverSignature) error {
 			_, err := answer(name, toolcall.Response{Kind: toolcall.ResponseApprove, Signature: s})
@@ -174,12 +174,12 @@ func TestSignedApprovals(t *testing.T) {
 				t.Errorf("%s: %v, want forbidden", what, err)
 			}
 		}
-		for what, a := range map[string]toolcall.Response{
+		for what, resp := range map[string]toolcall.Response{
 			"with a rejection": {Kind: toolcall.ResponseReject, Signature: sign(first, "ann", 1, time.Hour)},
 			"with an edit":     {Kind: toolcall.ResponseApprove, Input: &text, Signature: sign(first, "ann", 1, time.Hour)},
 			"with rules":       {Kind: toolcall.ResponseApprove, Rules: []message.PermissionRule{{}}, Signature: sign(first, "ann", 1, time.Hour)},
 		} {
-			if _, err := answer("ann", a); !errors.Is(err, message.ErrInvalid) {
+			if _, err := answer("ann", resp); !errors.Is(err, message.ErrInvalid) {
 				t.Errorf("a signature %s: %v, want invalid", what, err)
 			}
 		}

@@ -137,16 +137,16 @@ func (h *snapshotHistory) steps() map[string]func(*rapid.T) {
 			if c == nil {
 				return
 			}
-			a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: rapid.SampledFrom([]toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseSkip, toolcall.ResponseRespond}).Draw(t, "kind")}
-			if a.Kind == toolcall.ResponseApprove {
+			resp := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: rapid.SampledFrom([]toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseSkip, toolcall.ResponseRespond}).Draw(t, "kind")}
+			if resp.Kind == toolcall.ResponseApprove {
 				switch rapid.IntRange(0, 2).Draw(t, "remember") {
 				case 0:
-					a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Uses: 2}
+					resp.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Uses: 2}
 				case 1:
-					a.Rules = c.Suggested
+					resp.Rules = c.Suggested
 				}
 			}
-			_, _ = h.as(toolcall.RoleApprover, "ann").SubmitResponse(ctx, a) // a refusal is part of the history, too
+			_, _ = h.as(toolcall.RoleApprover, "ann").SubmitResponse(ctx, resp) // a refusal is part of the history, too
 		},
 		"end": func(t *rapid.T) {
 			if c := some(t, message.ToolCallSubmitted); c != nil {

@@ -94,9 +94,9 @@ func (w *intruded) furnish(t *testing.T) {
 		return r.Calls[0]
 	}
 	answer := func(c *toolcall.Call, change func(*toolcall.Response)) *toolcall.Call {
-		a := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
-		change(&a)
-		after, err := w.as(toolcall.RoleApprover, "ann").SubmitResponse(t.Context(), a)
+		resp := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}
+		change(&resp)
+		after, err := w.as(toolcall.RoleApprover, "ann").SubmitResponse(t.Context(), resp)
 		must(err)
 		return after
 	}
@@ -106,14 +106,14 @@ func (w *intruded) furnish(t *testing.T) {
 	_, err := w.as(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: agreed.Key, Kind: toolcall.ResponseApprove, Digest: agreed.Digest})
 	must(err)
 	input := `{"n":3}`
-	edited := answer(propose("edited", "pay", `{"n":2}`), func(a *toolcall.Response) { a.Input = &input })
+	edited := answer(propose("edited", "pay", `{"n":2}`), func(resp *toolcall.Response) { resp.Input = &input })
 	w.calls = append(w.calls, edited)
-	kept := answer(propose("kept", "out", `{"n":2}`), func(a *toolcall.Response) { a.Remember = &toolcall.StandingTerms{Uses: 5} })
-	plain := answer(propose("plain", "note", `{}`), func(a *toolcall.Response) {
-		a.Rules = []message.PermissionRule{{ToolName: "note", Behavior: message.BehaviorAllow}}
+	kept := answer(propose("kept", "out", `{"n":2}`), func(resp *toolcall.Response) { resp.Remember = &toolcall.StandingTerms{Uses: 5} })
+	plain := answer(propose("plain", "note", `{}`), func(resp *toolcall.Response) {
+		resp.Rules = []message.PermissionRule{{ToolName: "note", Behavior: message.BehaviorAllow}}
 	})
-	l, _ := plain.PlainStandingApproval()
-	w.standingApprovals = []toolcall.StandingID{kept.StandingApprovals[0].ID, l.ID, "sta_unknown"}
+	s, _ := plain.PlainStandingApproval()
+	w.standingApprovals = []toolcall.StandingID{kept.StandingApprovals[0].ID, s.ID, "sta_unknown"}
 	propose("leased", "out", `{"n":5}`)
 	propose("waiting", "out", `{"n":1}`)
 	started := propose("started", "run", `{}`)
@@ -296,20 +296,20 @@ func (w *intruded) forged(who intruder, c *toolcall.Call) toolcall.Response {
 	if !who.entitled {
 		digests = append(digests, c.Digest)
 	}
-	a := toolcall.Response{Key: c.Key, Digest: rapid.SampledFrom(digests).Draw(w.T, "digest")}
-	a.Kind = rapid.SampledFrom([]toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond, toolcall.ResponseSkip, toolcall.ResponseDelegate, "other"}).Draw(w.T, "kind")
+	resp := toolcall.Response{Key: c.Key, Digest: rapid.SampledFrom(digests).Draw(w.T, "digest")}
+	resp.Kind = rapid.SampledFrom([]toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond, toolcall.ResponseSkip, toolcall.ResponseDelegate, "other"}).Draw(w.T, "kind")
 	switch rapid.IntRange(0, 4).Draw(w.T, "with") {
 	case 0:
 		input := rapid.SampledFrom([]string{`{"n":7}`, c.Input}).Draw(w.T, "input")
-		a.Input = &input
+		resp.Input = &input
 	case 1:
-		a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace}
+		resp.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeSpace}
 	case 2:
-		a.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
+		resp.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
 	case 3:
-		a.ID, a.To = "one", "mallory"
+		resp.ID, resp.To = "one", "mallory"
 	}
-	return a
+	return resp
 }
 
 // read sends every request that only reads.

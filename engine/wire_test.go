@@ -20,10 +20,10 @@ type wire struct {
 
 	mu     sync.Mutex // guards the fields below
 	last   func(key toolcall.Key) error
-	stored func(f *toolcall.EventRecord) // after each event record of this engine
-	hold   chan struct{}                 // non-nil: the watch delivers nothing until it is closed
-	writes chan struct{}                 // the same for writes
-	acks   chan struct{}                 // the same for acknowledgements
+	stored func(rec *toolcall.EventRecord) // after each event record of this engine
+	hold   chan struct{}                   // non-nil: the watch delivers nothing until it is closed
+	writes chan struct{}                   // the same for writes
+	acks   chan struct{}                   // the same for acknowledgements
 	dead   bool
 }
 
@@ -38,7 +38,7 @@ func (w *wire) onLast(f func(key toolcall.Key) error) {
 
 // onStored calls f with each event record that the engine has stored, before the engine
 // receives the acknowledgement.
-func (w *wire) onStored(f func(f *toolcall.EventRecord)) {
+func (w *wire) onStored(f func(rec *toolcall.EventRecord)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stored = f
@@ -90,16 +90,16 @@ func (w *wire) pass(ctx context.Context, held *chan struct{}) bool {
 	}
 }
 
-func (w *wire) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+func (w *wire) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if !w.pass(ctx, &w.writes) {
 		return 0, errWire
 	}
-	seq, err := w.Journal.Append(ctx, f, prev)
+	seq, err := w.Journal.Append(ctx, rec, prev)
 	w.mu.Lock()
 	stored := w.stored
 	w.mu.Unlock()
 	if err == nil && stored != nil {
-		stored(f)
+		stored(rec)
 	}
 	if !w.pass(ctx, &w.acks) {
 		return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "wire", What: "no acknowledgement came", Hint: "look whether it was stored"}

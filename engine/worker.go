@@ -333,10 +333,10 @@ func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r t
 			return nil, err
 		}
 		res := r.Result
-		f := w.store.NewRecord(by, baseNow().At)
-		f.Call, f.Note = next, &toolcall.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
-		f.Call.Seq = 0
-		return f, nil
+		rec := w.store.NewRecord(by, baseNow().At)
+		rec.Call, rec.Note = next, &toolcall.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
+		rec.Call.Seq = 0
+		return rec, nil
 	})
 	switch {
 	case errors.Is(err, errNoChange):
@@ -352,12 +352,12 @@ func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r t
 // whether a late result of that attempt is already recorded.
 func lateOwner(history []toolcall.JournalEntry, by toolcall.Principal, r toolcall.ResultRequest) (owned, noted bool) {
 	for _, rec := range history {
-		f := rec.Record
-		if f == nil || f.Call == nil {
+		record := rec.Record
+		if record == nil || record.Call == nil {
 			continue
 		}
-		owned = owned || isOwner(f.Call, by, r.Attempt, r.Claim)
-		noted = noted || f.Note != nil && f.Note.Attempt == r.Attempt
+		owned = owned || isOwner(record.Call, by, r.Attempt, r.Claim)
+		noted = noted || record.Note != nil && record.Note.Attempt == r.Attempt
 	}
 	return owned, noted
 }

@@ -106,33 +106,33 @@ func grantVerifies(w *world) {
 	c := e.submit("c", remote)
 	rec, err := w.journal.Last(w.Context(), c.Key)
 	w.must(err)
-	f := rec.Record
-	if f.WorkQueue() != (toolcall.Queue{Tool: remote}) {
-		w.Fatalf("the event record is not a task in its tool's queue: %s", f.WorkQueue())
+	record := rec.Record
+	if record.WorkQueue() != (toolcall.Queue{Tool: remote}) {
+		w.Fatalf("the event record is not a task in its tool's queue: %s", record.WorkQueue())
 	}
-	q, g := *f.Call.Request, f.Call.Attempt.Grant
+	req, g := *record.Call.Request, record.Call.Attempt.Grant
 	right := toolcall.NewKeySet(e.PublicKey())
-	if err := g.Verify(right, q, remote, 1, time.Now()); err != nil {
+	if err := g.Verify(right, req, remote, 1, time.Now()); err != nil {
 		w.Errorf("the grant does not verify: %v", err)
 	}
-	if g.IdempotencyKey != c.IdempotencyKey() || q.Input != f.Call.Input || len(g.Approvals) == 0 || g.Nonce == "" {
-		w.Errorf("the grant is %+v for %+v", g, q)
+	if g.IdempotencyKey != c.IdempotencyKey() || req.Input != record.Call.Input || len(g.Approvals) == 0 || g.Nonce == "" {
+		w.Errorf("the grant is %+v for %+v", g, req)
 	}
 	other, _, err := ed25519.GenerateKey(nil)
 	w.must(err)
-	changed := q
+	changed := req
 	changed.Input = `{"n":2}`
 	forged := *g
 	forged.Tool = rm
 	for name, err := range map[string]error{
-		"another key":      g.Verify(toolcall.NewKeySet(other), q, remote, 1, time.Now()),
-		"no key":           g.Verify(nil, q, remote, 1, time.Now()),
+		"another key":      g.Verify(toolcall.NewKeySet(other), req, remote, 1, time.Now()),
+		"no key":           g.Verify(nil, req, remote, 1, time.Now()),
 		"other arguments":  g.Verify(right, changed, remote, 1, time.Now()),
-		"another tool":     g.Verify(right, q, once, 1, time.Now()),
-		"a changed grant":  forged.Verify(right, q, rm, 1, time.Now()),
-		"another attempt":  g.Verify(right, q, remote, 2, time.Now()),
-		"before its time":  g.Verify(right, q, remote, 1, time.Now().Add(-time.Hour)),
-		"after its expiry": g.Verify(right, q, remote, 1, g.Expires),
+		"another tool":     g.Verify(right, req, once, 1, time.Now()),
+		"a changed grant":  forged.Verify(right, req, rm, 1, time.Now()),
+		"another attempt":  g.Verify(right, req, remote, 2, time.Now()),
+		"before its time":  g.Verify(right, req, remote, 1, time.Now().Add(-time.Hour)),
+		"after its expiry": g.Verify(right, req, remote, 1, g.Expires),
 	} {
 		if err == nil {
 			w.Errorf("the grant verifies with %s", name)

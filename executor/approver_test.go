@@ -30,9 +30,9 @@ func setOf(keys ...ed25519.PrivateKey) toolcall.KeySet {
 func TestApproverSignatures(t *testing.T) {
 	ann, gone, stranger := approverKey(1), approverKey(2), approverKey(9)
 	list := toolcall.ApproverList{Keys: toolcall.ApproverKeys{"ann": setOf(ann)}}
-	sign := func(t *testing.T, q toolcall.ApprovalRequest, name string, key ed25519.PrivateKey, good time.Duration) []toolcall.Approval {
+	sign := func(t *testing.T, req toolcall.ApprovalRequest, name string, key ed25519.PrivateKey, good time.Duration) []toolcall.Approval {
 		t.Helper()
-		s, err := toolcall.SignApproval(q, name, time.Now().Add(good), key)
+		s, err := toolcall.SignApproval(req, name, time.Now().Add(good), key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,48 +40,48 @@ func TestApproverSignatures(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name string
-		sign func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval
+		sign func(t *testing.T, rec *toolcall.EventRecord) []toolcall.Approval
 		runs int32
 	}{
-		{"honest", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
-			return sign(t, *f.Call.Request, "ann", ann, time.Hour)
+		{"honest", func(t *testing.T, rec *toolcall.EventRecord) []toolcall.Approval {
+			return sign(t, *rec.Call.Request, "ann", ann, time.Hour)
 		}, 1},
 		{"the engine's word", func(*testing.T, *toolcall.EventRecord) []toolcall.Approval {
 			return []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, At: time.Now()}}
 		}, 0},
 		{"no approver", func(*testing.T, *toolcall.EventRecord) []toolcall.Approval { return []toolcall.Approval{} }, 0},
-		{"a key of the engine's own", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
-			return sign(t, *f.Call.Request, "ann", stranger, time.Hour)
+		{"a key of the engine's own", func(t *testing.T, rec *toolcall.EventRecord) []toolcall.Approval {
+			return sign(t, *rec.Call.Request, "ann", stranger, time.Hour)
 		}, 0},
-		{"a revoked key", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
-			return sign(t, *f.Call.Request, "ann", gone, time.Hour)
+		{"a revoked key", func(t *testing.T, rec *toolcall.EventRecord) []toolcall.Approval {
+			return sign(t, *rec.Call.Request, "ann", gone, time.Hour)
 		}, 0},
-		{"replayed for other arguments", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
-			q := *f.Call.Request
-			q.Input = `{"n":2}`
-			return sign(t, q, "ann", ann, time.Hour)
+		{"replayed for other arguments", func(t *testing.T, rec *toolcall.EventRecord) []toolcall.Approval {
+			req := *rec.Call.Request
+			req.Input = `{"n":2}`
+			return sign(t, req, "ann", ann, time.Hour)
 		}, 0},
-		{"replayed for another call", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
-			q := *f.Call.Request
-			q.Call = "call-0"
-			return sign(t, q, "ann", ann, time.Hour)
+		{"replayed for another call", func(t *testing.T, rec *toolcall.EventRecord) []toolcall.Approval {
+			req := *rec.Call.Request
+			req.Call = "call-0"
+			return sign(t, req, "ann", ann, time.Hour)
 		}, 0},
-		{"out of time", func(t *testing.T, f *toolcall.EventRecord) []toolcall.Approval {
-			return sign(t, *f.Call.Request, "ann", ann, 0)
+		{"out of time", func(t *testing.T, rec *toolcall.EventRecord) []toolcall.Approval {
+			return sign(t, *rec.Call.Request, "ann", ann, 0)
 		}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Record("call-1", `{"n":1}`)
-				f.Call.Attempt.Grant.Approvals = tc.sign(t, f)
-				r.engine.Sign(f)
-				r.engine.Offer(f)
+				rec := r.engine.Record("call-1", `{"n":1}`)
+				rec.Call.Attempt.Grant.Approvals = tc.sign(t, rec)
+				r.engine.Sign(rec)
+				r.engine.Offer(rec)
 				synctest.Wait()
 				r.wantRuns(tc.runs)
 				if tc.runs == 1 {
 					return
 				}
-				if _, err := r.engine.Wait(t.Context(), f.Call.Key); err == nil || !strings.Contains(err.Error(), "have not all signed") {
+				if _, err := r.engine.Wait(t.Context(), rec.Call.Key); err == nil || !strings.Contains(err.Error(), "have not all signed") {
 					t.Errorf("the engine received %v", err)
 				}
 			}, executor.WithApprovers(func() (toolcall.ApproverList, error) { return list, nil }))

@@ -39,12 +39,12 @@ func TestWorkerReportsItsClock(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		const behind = 4 * time.Minute
 		r.engine.Ahead(behind)
-		f := r.engine.Record("call-1", `{"n":1}`)
-		f.Call.Attempt.Grant.NotBefore = time.Now().Add(behind - 5*time.Second)
-		f.Call.Attempt.Grant.Expires = time.Now().Add(behind + time.Hour)
-		r.engine.Sign(f)
+		rec := r.engine.Record("call-1", `{"n":1}`)
+		rec.Call.Attempt.Grant.NotBefore = time.Now().Add(behind - 5*time.Second)
+		rec.Call.Attempt.Grant.Expires = time.Now().Add(behind + time.Hour)
+		r.engine.Sign(rec)
 		meet := func() { // the queue delivers the task, again
-			r.engine.Offer(f)
+			r.engine.Offer(rec)
 			synctest.Wait()
 		}
 		meet()
@@ -67,7 +67,7 @@ func TestWorkerReportsItsClock(t *testing.T) {
 		}
 		time.Sleep(behind)
 		meet()
-		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
+		r.wantResult(rec.Call.Key, message.ToolResultSuccess, "ok")
 		r.wantRuns(1)
 		if n := log.count(`level=INFO msg="ran the call"`); n != 1 {
 			t.Errorf("the worker logged %d times that it ran the call, want once", n)
@@ -81,17 +81,17 @@ func TestClockAheadReleasesTheTask(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		const ahead = 2 * time.Hour
 		r.engine.Ahead(-ahead)
-		f := r.engine.Record("call-1", `{"n":1}`)
-		g := f.Call.Attempt.Grant
+		rec := r.engine.Record("call-1", `{"n":1}`)
+		g := rec.Call.Attempt.Grant
 		g.NotBefore, g.Expires = g.NotBefore.Add(-ahead), g.Expires.Add(-ahead)
-		r.engine.Sign(f)
-		r.engine.Offer(f)
+		r.engine.Sign(rec)
+		r.engine.Offer(rec)
 		synctest.Wait()
-		r.wantTask(f.Call.Key, 0, 1)
+		r.wantTask(rec.Call.Key, 0, 1)
 		time.Sleep(time.Hour)
-		r.engine.Offer(f)
+		r.engine.Offer(rec)
 		synctest.Wait()
-		r.wantTask(f.Call.Key, 1, 1)
+		r.wantTask(rec.Call.Key, 1, 1)
 		r.wantRuns(0)
 	})
 }

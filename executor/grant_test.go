@@ -17,11 +17,11 @@ import (
 func TestUnprovenTasksNeverRun(t *testing.T) {
 	cases := []struct {
 		name   string
-		forge  func(e *executortest.Engine, f *toolcall.EventRecord)
+		forge  func(e *executortest.Engine, rec *toolcall.EventRecord)
 		reason string // part of the reason that the worker gives the engine
 	}{
-		{"bad signature", func(_ *executortest.Engine, f *toolcall.EventRecord) {
-			g := f.Call.Attempt.Grant
+		{"bad signature", func(_ *executortest.Engine, rec *toolcall.EventRecord) {
+			g := rec.Call.Attempt.Grant
 			g.Sig = strings.Map(func(r rune) rune {
 				if r == 'A' {
 					return 'B'
@@ -29,91 +29,95 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 				return 'A'
 			}, g.Sig)
 		}, "the signature does not match"},
-		{"signature of another grant", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Sig = e.Record("other", `{}`).Call.Attempt.Grant.Sig
+		{"signature of another grant", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Sig = e.Record("other", `{}`).Call.Attempt.Grant.Sig
 		}, "the signature does not match"},
-		{"no base64", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant.Sig = "!" }, "the signature does not match"},
-		{"no grant", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant = nil }, "there is no grant"},
-		{"no approval request", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Request = nil }, "no approval request"},
-		{"another digest", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Request.Reason = "a person approved it"
+		{"no base64", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Attempt.Grant.Sig = "!" }, "the signature does not match"},
+		{"no grant", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Attempt.Grant = nil }, "there is no grant"},
+		{"no approval request", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Request = nil }, "no approval request"},
+		{"another digest", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Request.Reason = "a person approved it"
 		}, "not the ones that were approved"},
-		{"a byte of the input", func(_ *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Input, f.Call.Request.Input = `{"n":2}`, `{"n":2}`
+		{"a byte of the input", func(_ *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Input, rec.Call.Request.Input = `{"n":2}`, `{"n":2}`
 		}, "not the ones that were approved"},
-		{"no input", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Input, f.Call.Request.Input = "", "" }, "not the ones that were approved"},
-		{"cut input", func(_ *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Input, f.Call.Request.Input = `{"n":1`, `{"n":1`
+		{"no input", func(_ *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Input, rec.Call.Request.Input = "", ""
 		}, "not the ones that were approved"},
-		{"white space in the input", func(_ *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Input, f.Call.Request.Input = `{"n": 1}`, `{"n": 1}`
+		{"cut input", func(_ *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Input, rec.Call.Request.Input = `{"n":1`, `{"n":1`
 		}, "not the ones that were approved"},
-		{"call shows other input", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Input = `{"n":2}` }, "not the ones of the approval request"},
-		{"call names another tool", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
-		{"approval request about another tool", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Request.Tool = "rm"
-			e.Sign(f)
+		{"white space in the input", func(_ *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Input, rec.Call.Request.Input = `{"n": 1}`, `{"n": 1}`
+		}, "not the ones that were approved"},
+		{"call shows other input", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Input = `{"n":2}` }, "not the ones of the approval request"},
+		{"call names another tool", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Tool = "rm" }, "not an unstarted remote attempt of the tool \"probe\""},
+		{"approval request about another tool", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Request.Tool = "rm"
+			e.Sign(rec)
 		}, "the approval request is about the tool rm"},
-		{"grant for another tool", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Tool = "rm"
-			e.Sign(f)
+		{"grant for another tool", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Tool = "rm"
+			e.Sign(rec)
 		}, "given for the tool rm"},
-		{"call routed elsewhere", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Decision = &toolcall.Decision{Route: "exec.payments"}
-			f.Call.Attempt.Grant.Route = "exec.payments"
-			e.Sign(f)
+		{"call routed elsewhere", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Decision = &toolcall.Decision{Route: "exec.payments"}
+			rec.Call.Attempt.Grant.Route = "exec.payments"
+			e.Sign(rec)
 		}, "not an unstarted remote attempt of the tool"},
-		{"grant for another route", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Route = "exec.payments"
-			e.Sign(f)
+		{"grant for another route", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Route = "exec.payments"
+			e.Sign(rec)
 		}, `given for the route "exec.payments", not ""`},
-		{"route taken out of the grant", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Route = "exec.payments"
-			e.Sign(f)
-			f.Call.Attempt.Grant.Route = ""
+		{"route taken out of the grant", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Route = "exec.payments"
+			e.Sign(rec)
+			rec.Call.Attempt.Grant.Route = ""
 		}, "the signature does not match"},
-		{"approval request about another call", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Request.Call = "other"
-			e.Sign(f)
+		{"approval request about another call", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Request.Call = "other"
+			e.Sign(rec)
 		}, "the approval request is about the call"},
-		{"grant for another call", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Call = "other"
-			e.Sign(f)
+		{"grant for another call", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Call = "other"
+			e.Sign(rec)
 		}, "given for the call"},
-		{"grant of the first attempt", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Number = 2 }, "another attempt"},
-		{"another policy", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Bundle = "sha256:other"
-			e.Sign(f)
+		{"grant of the first attempt", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Attempt.Number = 2 }, "another attempt"},
+		{"another policy", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Bundle = "sha256:other"
+			e.Sign(rec)
 		}, "its policy bundle differs"},
-		{"another idempotency key", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.IdempotencyKey = "ak_other"
-			e.Sign(f)
+		{"another idempotency key", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.IdempotencyKey = "ak_other"
+			e.Sign(rec)
 		}, "idempotency key"},
-		{"expiry changed after signing", func(_ *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Expires = time.Now()
+		{"expiry changed after signing", func(_ *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Expires = time.Now()
 		}, "the signature does not match"},
-		{"never valid", func(e *executortest.Engine, f *toolcall.EventRecord) {
-			f.Call.Attempt.Grant.Expires = time.Now()
-			e.Sign(f)
+		{"never valid", func(e *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Call.Attempt.Grant.Expires = time.Now()
+			e.Sign(rec)
 		}, "it expired"},
-		{"started already", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Claim = "c" }, "not an unstarted"},
-		{"waits for a person", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Blocked = toolcall.BlockedUnknown }, "not an unstarted"},
-		{"only allowed", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.State = message.ToolCallAllowed }, "not an unstarted"},
-		{"a note", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Note = &toolcall.Note{What: "late_result"} }, "not an unstarted"},
+		{"started already", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Attempt.Claim = "c" }, "not an unstarted"},
+		{"waits for a person", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.Blocked = toolcall.BlockedUnknown }, "not an unstarted"},
+		{"only allowed", func(_ *executortest.Engine, rec *toolcall.EventRecord) { rec.Call.State = message.ToolCallAllowed }, "not an unstarted"},
+		{"a note", func(_ *executortest.Engine, rec *toolcall.EventRecord) {
+			rec.Note = &toolcall.Note{What: "late_result"}
+		}, "not an unstarted"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Record("call-1", `{"n":1}`)
-				c.forge(r.engine, f)
-				r.engine.Offer(f)
-				_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
+				rec := r.engine.Record("call-1", `{"n":1}`)
+				c.forge(r.engine, rec)
+				r.engine.Offer(rec)
+				_, err := r.engine.Wait(r.t.Context(), rec.Call.Key)
 				if err == nil || !strings.Contains(err.Error(), c.reason) {
 					t.Errorf("the engine received %v, want a refusal with %q", err, c.reason)
 				}
 				synctest.Wait()
 				r.wantRuns(0)
-				r.wantTask(f.Call.Key, 1, 0)
+				r.wantTask(rec.Call.Key, 1, 0)
 			})
 		})
 	}
@@ -134,12 +138,12 @@ func TestRoutedWorker(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Record("call-1", `{"n":1}`)
-				f.Call.Decision = &toolcall.Decision{Route: c.call}
-				f.Call.Attempt.Grant.Route = c.grant
-				r.engine.Sign(f)
-				r.engine.Offer(f)
-				_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
+				rec := r.engine.Record("call-1", `{"n":1}`)
+				rec.Call.Decision = &toolcall.Decision{Route: c.call}
+				rec.Call.Attempt.Grant.Route = c.grant
+				r.engine.Sign(rec)
+				r.engine.Offer(rec)
+				_, err := r.engine.Wait(r.t.Context(), rec.Call.Key)
 				if (err == nil) != (c.runs == 1) {
 					t.Errorf("the engine received %v", err)
 				}
@@ -178,14 +182,14 @@ func TestUntimelyGrants(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, ok, func(r *rig) {
-				f := r.engine.Record("call-1", `{"n":1}`)
-				g := f.Call.Attempt.Grant
+				rec := r.engine.Record("call-1", `{"n":1}`)
+				g := rec.Call.Attempt.Grant
 				g.NotBefore, g.Expires = g.NotBefore.Add(c.shift), g.Expires.Add(c.shift)
-				r.engine.Sign(f)
-				r.engine.Offer(f)
+				r.engine.Sign(rec)
+				r.engine.Offer(rec)
 				synctest.Wait()
 				r.wantRuns(c.runs)
-				r.wantTask(f.Call.Key, c.acks, c.releases)
+				r.wantTask(rec.Call.Key, c.acks, c.releases)
 				if n := len(r.engine.Requests(executortest.OpStart)); n != int(c.runs) {
 					t.Errorf("%d starts were requested, want %d", n, c.runs)
 				}
@@ -198,16 +202,16 @@ func TestUntimelyGrants(t *testing.T) {
 // offers the call again, to a worker that has the key.
 func TestUnknownEngineKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Record("call-1", `{"n":1}`)
-		executortest.NewEngine(tool).Sign(f)
-		r.engine.Offer(f)
-		_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
+		rec := r.engine.Record("call-1", `{"n":1}`)
+		executortest.NewEngine(tool).Sign(rec)
+		r.engine.Offer(rec)
+		_, err := r.engine.Wait(r.t.Context(), rec.Call.Key)
 		if err == nil || !strings.Contains(err.Error(), "engine key that this worker does not know") {
 			t.Errorf("the engine received %v, want a report that the key is unknown", err)
 		}
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantTask(f.Call.Key, 1, 0)
+		r.wantTask(rec.Call.Key, 1, 0)
 	})
 }
 
@@ -216,9 +220,9 @@ func TestUnknownEngineKey(t *testing.T) {
 func TestWorkerThatRejectsRests(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		for n := range 12 {
-			f := r.engine.Record(message.CallID(fmt.Sprint("call-", n)), `{"n":1}`)
-			executortest.NewEngine(tool).Sign(f)
-			r.engine.Offer(f)
+			rec := r.engine.Record(message.CallID(fmt.Sprint("call-", n)), `{"n":1}`)
+			executortest.NewEngine(tool).Sign(rec)
+			r.engine.Offer(rec)
 		}
 		time.Sleep(2 * time.Second)
 		if n := len(r.engine.Requests(executortest.OpStart)); n < 3 || n > 6 {
@@ -245,10 +249,10 @@ func TestEmptyTasksAreDropped(t *testing.T) {
 func TestRefusalIsRepeatedUntilAnswered(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(failFirst(executortest.OpStart, 3, executortest.Down))
-		f := r.engine.Record("call-1", `{"n":1}`)
-		f.Call.Attempt.Grant = nil
-		r.engine.Offer(f)
-		if _, err := r.engine.Wait(r.t.Context(), f.Call.Key); err == nil {
+		rec := r.engine.Record("call-1", `{"n":1}`)
+		rec.Call.Attempt.Grant = nil
+		r.engine.Offer(rec)
+		if _, err := r.engine.Wait(r.t.Context(), rec.Call.Key); err == nil {
 			t.Error("the call has a result, want a refusal")
 		}
 		for _, s := range r.engine.Requests(executortest.OpStart) {

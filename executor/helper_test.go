@@ -54,9 +54,9 @@ func bubble(t *testing.T, h executor.Handler, f func(*rig), opts ...executor.Wor
 
 // offer adds a new call to the queue.
 func (r *rig) offer(id message.CallID) toolcall.Key {
-	f := r.engine.Record(id, `{"n":1}`)
-	r.engine.Offer(f)
-	return f.Call.Key
+	rec := r.engine.Record(id, `{"n":1}`)
+	r.engine.Offer(rec)
+	return rec.Call.Key
 }
 
 // result waits for the call's result.

@@ -92,15 +92,15 @@ func TestWaitBeforeTheRunCounts(t *testing.T) {
 			r.engine.Terms(toolcall.StartReply{LeaseMS: 2_000})
 			r.result(r.offer("call-0")) // the keys are fetched
 			src.slow.Store(true)
-			f := r.engine.Record("call-1", `{"n":1}`)
+			rec := r.engine.Record("call-1", `{"n":1}`)
 			stranger := executortest.NewEngine(tool)
 			src.keys = both(src.keys, stranger.Keys())
 			r.engine.SignRepliesAs(stranger) // its key is looked up when it answers
 			time.Sleep(2 * time.Second)
-			r.engine.Offer(f)
+			r.engine.Offer(rec)
 			time.Sleep(2 * time.Hour)
 			r.wantRuns(1 + runs)
-			r.wantNotBegun(f.Call.Key, 1-int(runs), "had passed")
+			r.wantNotBegun(rec.Call.Key, 1-int(runs), "had passed")
 		}, executor.WithKeySource(src), executor.WithRequestTimeout(2*time.Hour))
 	}
 }
@@ -325,11 +325,11 @@ func change(t *testing.T, v reflect.Value) {
 // A process does not begin the same grant twice, even if an engine grants the start again.
 func TestGrantRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Record("call-1", `{"n":1}`)
-		r.engine.Offer(f)
-		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
-		r.engine.Forget(f.Call.Key)
-		r.engine.Offer(f)
+		rec := r.engine.Record("call-1", `{"n":1}`)
+		r.engine.Offer(rec)
+		r.wantResult(rec.Call.Key, message.ToolResultSuccess, "ok")
+		r.engine.Forget(rec.Call.Key)
+		r.engine.Offer(rec)
 		synctest.Wait()
 		r.wantRuns(1)
 		if n := len(r.engine.Requests(executortest.OpResult)); n != 1 {

@@ -19,12 +19,12 @@ const notOursDelay = 10 * time.Second
 // task is not rejected. The grant's signature covers the digest of the approval request, so
 // the request's key, tool and input are what was decided. The call must have the same
 // values, because people see the call.
-func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, now time.Time) error {
-	c := f.Call
+func check(rec *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, now time.Time) error {
+	c := rec.Call
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "check task of " + c.Key.String(), What: what}
 	}
-	if f.WorkQueue() != queue {
+	if rec.WorkQueue() != queue {
 		return refuse(fmt.Sprintf("it is not an unstarted remote attempt of the tool %s", queue))
 	}
 	if g := c.Attempt.Grant; g != nil && keys[g.KeyID] == nil {
@@ -33,19 +33,19 @@ func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, 
 		}
 		return refuse(fmt.Sprintf("the grant is signed by an engine key that this worker does not know, %.64q; if the worker should trust it, give the worker that engine's public key", g.KeyID))
 	}
-	switch q := c.Request; {
-	case q == nil:
+	switch req := c.Request; {
+	case req == nil:
 		return refuse("it has no approval request for its grant to cover")
-	case c.Key != q.Key:
-		return refuse("the approval request is about the call " + q.Key.String())
-	case c.Tool != q.Tool:
-		return refuse("the approval request is about the tool " + q.Tool)
-	case c.Input != q.Input:
+	case c.Key != req.Key:
+		return refuse("the approval request is about the call " + req.Key.String())
+	case c.Tool != req.Tool:
+		return refuse("the approval request is about the tool " + req.Tool)
+	case c.Input != req.Input:
 		return refuse("the arguments are not the ones of the approval request")
 	}
 	g := c.Attempt.Grant
 	if err := g.VerifyQueue(keys, *c.Request, queue, c.Attempt.Number, now); err != nil {
-		return markUntimely(g, f, keys, queue, now, err)
+		return markUntimely(g, rec, keys, queue, now, err)
 	}
 	if g.IdempotencyKey != c.Key.IdempotencyKey() {
 		return refuse("the grant's idempotency key is not the call's")
@@ -62,8 +62,8 @@ var (
 
 // markUntimely marks err, the reason why g is invalid at now, if g would be valid at
 // another time.
-func markUntimely(g *toolcall.Grant, f *toolcall.EventRecord, keys toolcall.KeySet, queue toolcall.Queue, now time.Time, err error) error {
-	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyQueue(keys, *f.Call.Request, queue, f.Call.Attempt.Number, g.NotBefore) != nil {
+func markUntimely(g *toolcall.Grant, rec *toolcall.EventRecord, keys toolcall.KeySet, queue toolcall.Queue, now time.Time, err error) error {
+	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyQueue(keys, *rec.Call.Request, queue, rec.Call.Attempt.Number, g.NotBefore) != nil {
 		return err
 	}
 	if now.Before(g.NotBefore) {
@@ -310,7 +310,7 @@ type ApproverSource func() (toolcall.ApproverList, error)
 
 // checkSignatures checks the approvers' own signatures, if the worker requires them. The
 // grant was already verified.
-func (s ApproverSource) checkSignatures(f *toolcall.EventRecord, now time.Time) error {
+func (s ApproverSource) checkSignatures(rec *toolcall.EventRecord, now time.Time) error {
 	if s == nil {
 		return nil
 	}
@@ -318,5 +318,5 @@ func (s ApproverSource) checkSignatures(f *toolcall.EventRecord, now time.Time) 
 	if err != nil {
 		return fmt.Errorf("this worker cannot read its list of trusted approvers: %w", err)
 	}
-	return list.Verify(f.Call.Attempt.Grant, *f.Call.Request, now)
+	return list.Verify(rec.Call.Attempt.Grant, *rec.Call.Request, now)
 }

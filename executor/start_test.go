@@ -121,14 +121,14 @@ func TestTasksOfOlderAttemptsAreDropped(t *testing.T) {
 // Two deliveries of one task make two claims but only one run.
 func TestRedeliveredTaskRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Record("call-1", `{"n":1}`)
+		rec := r.engine.Record("call-1", `{"n":1}`)
 		for range 4 {
-			r.engine.Offer(f)
+			r.engine.Offer(rec)
 		}
-		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
+		r.wantResult(rec.Call.Key, message.ToolResultSuccess, "ok")
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantTask(f.Call.Key, 4, 0)
+		r.wantTask(rec.Call.Key, 4, 0)
 	}, executor.WithSlots(2))
 }
 
@@ -137,14 +137,14 @@ func TestRedeliveredTaskRunsOnce(t *testing.T) {
 func TestRedeliveryDuringALostStartReply(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(failFirst(executortest.OpStart, 1, executortest.ReplyLost))
-		f := r.engine.Record("call-1", `{"n":1}`)
-		r.engine.Offer(f)
+		rec := r.engine.Record("call-1", `{"n":1}`)
+		r.engine.Offer(rec)
 		synctest.Wait()
-		r.engine.Offer(f)
-		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
+		r.engine.Offer(rec)
+		r.wantResult(rec.Call.Key, message.ToolResultSuccess, "ok")
 		synctest.Wait()
 		r.wantRuns(1)
-		r.wantTask(f.Call.Key, 2, 0)
+		r.wantTask(rec.Call.Key, 2, 0)
 	}, executor.WithSlots(2))
 }
 

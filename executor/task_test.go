@@ -40,10 +40,10 @@ func (q lastMinute) Next(ctx context.Context) (toolcall.Task, error) {
 func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := executortest.NewEngine(tool)
-		f := e.Record("call-1", `{}`)
-		e.Offer(f)
+		rec := e.Record("call-1", `{}`)
+		e.Offer(rec)
 		released := 0
-		q := lastMinute{e, toolcall.Task{Record: f, Release: func(time.Duration) error { released++; return nil }}}
+		q := lastMinute{e, toolcall.Task{Record: rec, Release: func(time.Duration) error { released++; return nil }}}
 		w := newWorker(t, q, e)
 		go func() { _ = w.Run(t.Context()) }()
 		synctest.Wait()

@@ -47,11 +47,11 @@ func TestRotatedKeys(t *testing.T) {
 		src.set(nil, r.engine.Keys())
 		next := executortest.NewEngine(tool) // signs with its own key
 		signed := func(id message.CallID, by *executortest.Engine) toolcall.Key {
-			f := r.engine.Record(id, `{"n":1}`)
-			by.Sign(f)
-			r.engine.Offer(f)
+			rec := r.engine.Record(id, `{"n":1}`)
+			by.Sign(rec)
+			r.engine.Offer(rec)
 			synctest.Wait()
-			return f.Call.Key
+			return rec.Call.Key
 		}
 		r.wantResult(signed("before", r.engine), message.ToolResultSuccess, "ok")
 		unknown := signed("unknown", next)
@@ -80,14 +80,14 @@ func TestRotatedKeys(t *testing.T) {
 // An expired task signed by an unknown key is not delivered forever.
 func TestExpiredTaskOfAnUnknownKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
-		f := r.engine.Record("call-1", `{"n":1}`)
-		g := f.Call.Attempt.Grant
+		rec := r.engine.Record("call-1", `{"n":1}`)
+		g := rec.Call.Attempt.Grant
 		g.NotBefore, g.Expires = g.NotBefore.Add(-2*time.Hour), g.Expires.Add(-2*time.Hour)
-		executortest.NewEngine(tool).Sign(f)
-		r.engine.Offer(f)
+		executortest.NewEngine(tool).Sign(rec)
+		r.engine.Offer(rec)
 		synctest.Wait()
 		r.wantRuns(0)
-		r.wantTask(f.Call.Key, 1, 0)
+		r.wantTask(rec.Call.Key, 1, 0)
 		if n := len(r.engine.Requests(executortest.OpStart)); n != 0 {
 			t.Errorf("%d starts were requested, want none", n)
 		}
@@ -101,9 +101,9 @@ func TestKeysAreNotAskedForTooOften(t *testing.T) {
 		src.set(nil, r.engine.Keys())
 		stranger := executortest.NewEngine(tool)
 		for range 50 {
-			f := r.engine.Record("x", `{"n":1}`)
-			stranger.Sign(f)
-			r.engine.Offer(f)
+			rec := r.engine.Record("x", `{"n":1}`)
+			stranger.Sign(rec)
+			r.engine.Offer(rec)
 			synctest.Wait()
 			time.Sleep(100 * time.Millisecond)
 		}

@@ -112,13 +112,13 @@ func TestContextEndsRunLikeClose(t *testing.T) {
 		e := executortest.NewEngine(tool)
 		w := newWorker(t, e, e)
 		ctx, stop := context.WithCancel(t.Context())
-		f := e.Record("call-1", `{}`)
-		e.Offer(f)
+		rec := e.Record("call-1", `{}`)
+		e.Offer(rec)
 		time.AfterFunc(time.Second, stop)
 		if err := w.Run(ctx); err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		if c := e.Call(f.Call.Key); c.Result == nil {
+		if c := e.Call(rec.Call.Key); c.Result == nil {
 			t.Error("no result: Run did not wait for the handler")
 		}
 	})

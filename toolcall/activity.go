@@ -239,13 +239,13 @@ type RecentDecision struct {
 
 // Verdict returns the last decision in an event record, or "". An edit that the policy
 // allows is an approval.
-func (f *EventRecord) Verdict() Verdict {
-	if f.Call == nil || f.Note != nil {
+func (r *EventRecord) Verdict() Verdict {
+	if r.Call == nil || r.Note != nil {
 		return ""
 	}
 	var out Verdict
 	edited := false
-	for _, s := range f.Path {
+	for _, s := range r.Path {
 		edited = edited || Cause(s.Cause) == CauseEdit
 		if v := Cause(s.Cause).Verdict(edited); v != "" {
 			out = v

@@ -22,9 +22,9 @@ func approverKeys() toolcall.ApproverKeys {
 	return toolcall.ApproverKeys{"ann": toolcall.NewKeySet(publicOf(seedKey(1)), publicOf(seedKey(2))), "bob": toolcall.NewKeySet(publicOf(seedKey(3)))}
 }
 
-func signAs(t *testing.T, q toolcall.ApprovalRequest, name string, seed byte) *toolcall.ApproverSignature {
+func signAs(t *testing.T, req toolcall.ApprovalRequest, name string, seed byte) *toolcall.ApproverSignature {
 	t.Helper()
-	s, err := toolcall.SignApproval(q, name, signedAt.Add(time.Hour), seedKey(seed))
+	s, err := toolcall.SignApproval(req, name, signedAt.Add(time.Hour), seedKey(seed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,12 +32,12 @@ func signAs(t *testing.T, q toolcall.ApprovalRequest, name string, seed byte) *t
 }
 
 func TestApproverSignature(t *testing.T) {
-	q := signedRequest()
-	digest, err := q.Digest()
+	req := signedRequest()
+	digest, err := req.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := q
+	other := req
 	other.Call = "c2"
 	for _, tc := range []struct {
 		name string
@@ -46,29 +46,29 @@ func TestApproverSignature(t *testing.T) {
 		now  time.Time
 		good bool
 	}{
-		{"honest", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 1) }, "ann", signedAt, true},
-		{"a second key", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 2) }, "ann", signedAt, true},
-		{"the last moment", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 1) }, "ann", signedAt.Add(time.Hour - 1), true},
+		{"honest", func() *toolcall.ApproverSignature { return signAs(t, req, "ann", 1) }, "ann", signedAt, true},
+		{"a second key", func() *toolcall.ApproverSignature { return signAs(t, req, "ann", 2) }, "ann", signedAt, true},
+		{"the last moment", func() *toolcall.ApproverSignature { return signAs(t, req, "ann", 1) }, "ann", signedAt.Add(time.Hour - 1), true},
 		{"none", func() *toolcall.ApproverSignature { return nil }, "ann", signedAt, false},
-		{"too late", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 1) }, "ann", signedAt.Add(time.Hour), false},
+		{"too late", func() *toolcall.ApproverSignature { return signAs(t, req, "ann", 1) }, "ann", signedAt.Add(time.Hour), false},
 		{"another call", func() *toolcall.ApproverSignature { return signAs(t, other, "ann", 1) }, "ann", signedAt, false},
-		{"another's key", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 3) }, "ann", signedAt, false},
-		{"another's name", func() *toolcall.ApproverSignature { return signAs(t, q, "bob", 1) }, "bob", signedAt, false},
-		{"used by another person", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 1) }, "bob", signedAt, false},
-		{"a key that is unknown", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 9) }, "ann", signedAt, false},
-		{"an unknown name", func() *toolcall.ApproverSignature { return signAs(t, q, "carol", 1) }, "carol", signedAt, false},
+		{"another's key", func() *toolcall.ApproverSignature { return signAs(t, req, "ann", 3) }, "ann", signedAt, false},
+		{"another's name", func() *toolcall.ApproverSignature { return signAs(t, req, "bob", 1) }, "bob", signedAt, false},
+		{"used by another person", func() *toolcall.ApproverSignature { return signAs(t, req, "ann", 1) }, "bob", signedAt, false},
+		{"a key that is unknown", func() *toolcall.ApproverSignature { return signAs(t, req, "ann", 9) }, "ann", signedAt, false},
+		{"an unknown name", func() *toolcall.ApproverSignature { return signAs(t, req, "carol", 1) }, "carol", signedAt, false},
 		{"validity extended", func() *toolcall.ApproverSignature {
-			s := signAs(t, q, "ann", 1)
+			s := signAs(t, req, "ann", 1)
 			s.Until = s.Until.Add(time.Hour)
 			return s
 		}, "ann", signedAt, false},
 		{"with another key id", func() *toolcall.ApproverSignature {
-			s := signAs(t, q, "ann", 1)
+			s := signAs(t, req, "ann", 1)
 			s.KeyID = idOf(2)
 			return s
 		}, "ann", signedAt, false},
 		{"no base64", func() *toolcall.ApproverSignature {
-			s := signAs(t, q, "ann", 1)
+			s := signAs(t, req, "ann", 1)
 			s.Sig = "!"
 			return s
 		}, "ann", signedAt, false},
@@ -108,29 +108,29 @@ func TestApproverList(t *testing.T) {
 		{"not in the group", finance, map[string][]string{"bob": {"finance"}}, []toolcall.Principal{ann}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			q := signedRequest()
+			req := signedRequest()
 			if tc.change != nil {
-				tc.change(&q.Requirement)
+				tc.change(&req.Requirement)
 			}
-			digest, err := q.Digest()
+			digest, err := req.Digest()
 			if err != nil {
 				t.Fatal(err)
 			}
-			g := &toolcall.Grant{Key: q.Key, Digest: digest, Approvals: []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleEngine, Name: "e1"}, At: signedAt}}}
+			g := &toolcall.Grant{Key: req.Key, Digest: digest, Approvals: []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleEngine, Name: "e1"}, At: signedAt}}}
 			for _, by := range tc.by {
 				seed := map[string]byte{"ann": 1, "bob": 3}[by.Name]
-				g.Approvals = append(g.Approvals, toolcall.Approval{By: by, At: signedAt, Signature: signAs(t, q, by.Name, seed)})
+				g.Approvals = append(g.Approvals, toolcall.Approval{By: by, At: signedAt, Signature: signAs(t, req, by.Name, seed)})
 			}
 			list := toolcall.ApproverList{Keys: approverKeys(), Groups: tc.groups}
-			if err := list.Verify(g, q, signedAt.Add(time.Minute)); (err == nil) != tc.good || err != nil && !errors.Is(err, message.ErrForbidden) {
+			if err := list.Verify(g, req, signedAt.Add(time.Minute)); (err == nil) != tc.good || err != nil && !errors.Is(err, message.ErrForbidden) {
 				t.Errorf("%v, want good %v", err, tc.good)
 			}
 			// The signatures do not cover an approval request that differs in one byte.
-			q.Input = `{"cents":6}`
-			if g.Digest, err = q.Digest(); err != nil {
+			req.Input = `{"cents":6}`
+			if g.Digest, err = req.Digest(); err != nil {
 				t.Fatal(err)
 			}
-			if list.Verify(g, q, signedAt.Add(time.Minute)) == nil {
+			if list.Verify(g, req, signedAt.Add(time.Minute)) == nil {
 				t.Error("signatures of another approval request count")
 			}
 		})

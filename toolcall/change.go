@@ -267,8 +267,8 @@ func (d derivation) readRequest(c *Call, change []byte) error {
 	case change != nil:
 		c.Request = d.request(c)
 		if d.hasRequest() {
-			q := *c.Request
-			c.Request = &q
+			req := *c.Request
+			c.Request = &req
 		}
 		_, err := readMembers(change, c.Request)
 		return err

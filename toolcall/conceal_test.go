@@ -97,17 +97,17 @@ func hiding(input string) ApprovalRequest {
 // The digest proves the whole approval request and can be computed without the hidden values. A
 // reader cannot use it to verify guesses of those values.
 func TestHiddenDigest(t *testing.T) {
-	q := hiding(`{"pin":"1234","to":"x"}`)
-	digest := func(q ApprovalRequest) string {
+	req := hiding(`{"pin":"1234","to":"x"}`)
+	digest := func(req ApprovalRequest) string {
 		t.Helper()
-		d, err := q.Digest()
+		d, err := req.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	want, shown := digest(q), q.Redacted()
-	if digest(shown) != want || shown.Salt != "" || strings.Contains(shown.Input, "1234") || q.Salt == "" {
+	want, shown := digest(req), req.Redacted()
+	if digest(shown) != want || shown.Salt != "" || strings.Contains(shown.Input, "1234") || req.Salt == "" {
 		t.Errorf("the redacted approval request %+v has the digest %s, want %s", shown, digest(shown), want)
 	}
 	for name, other := range map[string]ApprovalRequest{
@@ -119,12 +119,12 @@ func TestHiddenDigest(t *testing.T) {
 			t.Errorf("%s does not change the digest", name)
 		}
 	}
-	guess := q
+	guess := req
 	guess.Salt = strings.Repeat("0", 16)
 	if digest(guess) == want {
 		t.Error("a guess without the salt can be checked")
 	}
-	open := q
+	open := req
 	open.Hidden, open.Salt = nil, ""
 	if digest(open) == want {
 		t.Error("hiding less does not change the digest")
@@ -136,7 +136,7 @@ func TestRedactedCall(t *testing.T) {
 	const secret = "tell-no-one"
 	content := secret
 	rules := []message.PermissionRule{{ToolName: "pay", RuleContent: &content, Behavior: message.BehaviorAllow}}
-	q := hiding(`{"pin":"` + secret + `"}`)
+	req := hiding(`{"pin":"` + secret + `"}`)
 	var blocks message.Content
 	if err := json.Unmarshal([]byte(`[{"type":"text","text":"`+secret+`"},{"type":"data","name":"`+secret+`","source":{"url":"https://a/`+secret+`","media_type":"x"}},
 		{"type":"table","rows":[{"`+secret+`":"is \u0074ell-no-one","n":9007199254740993}]},{"type":"`+secret+`"},{"type":"plain","n":1.0},
@@ -147,17 +147,17 @@ func TestRedactedCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]*Call{
-		"asking":  {Tool: "pay", Input: q.Input, Request: &q, Proposal: secret, Suggested: rules, Remember: rules, Votes: []Vote{{Rules: rules}}},
-		"pending": {Tool: "pay", Input: q.Input, Redact: []string{"args.pin"}},
+		"asking":  {Tool: "pay", Input: req.Input, Request: &req, Proposal: secret, Suggested: rules, Remember: rules, Votes: []Vote{{Rules: rules}}},
+		"pending": {Tool: "pay", Input: req.Input, Redact: []string{"args.pin"}},
 		"refused": {Tool: "pay", Input: `{` + secret, Redact: []string{"args.pin"}, Cause: "refuse", Result: &message.ToolResultBlock{Output: message.Content{Text: secret}}},
-		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Request: &q},
-		"blocks":  {Tool: "pay", Input: q.Input, Request: &q, Result: &message.ToolResultBlock{Output: blocks, Metadata: map[string]any{secret: []any{secret}}}},
+		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Request: &req},
+		"blocks":  {Tool: "pay", Input: req.Input, Request: &req, Result: &message.ToolResultBlock{Output: blocks, Metadata: map[string]any{secret: []any{secret}}}},
 	} {
-		f := &EventRecord{Call: c}
-		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) || strings.Contains(text, `"data":"6SB0ZWxs`) || strings.Contains(text, "_-8gdGVsbC") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(secret))) {
+		rec := &EventRecord{Call: c}
+		if text := encoded(t, rec.Redacted()); strings.Contains(text, secret) || strings.Contains(text, req.Salt) || strings.Contains(text, `"data":"6SB0ZWxs`) || strings.Contains(text, "_-8gdGVsbC") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(secret))) {
 			t.Errorf("%s shows the hidden value: %s", name, text)
 		}
-		if text := encoded(t, f); !strings.Contains(text, secret) {
+		if text := encoded(t, rec); !strings.Contains(text, secret) {
 			t.Errorf("%s was changed: %s", name, text)
 		}
 	}
@@ -212,9 +212,9 @@ func FuzzConceal(f *testing.F) {
 	})
 }
 
-func encoded(t *testing.T, f *EventRecord) string {
+func encoded(t *testing.T, rec *EventRecord) string {
 	t.Helper()
-	b, err := strictjson.Marshal(f)
+	b, err := strictjson.Marshal(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,20 +228,20 @@ func TestRedactedRequestDoesNotRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := hiding(`{"pin":"1234"}`)
-	digest, err := q.Digest()
+	req := hiding(`{"pin":"1234"}`)
+	digest, err := req.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	g := Grant{V: 1, Tool: q.Tool, Digest: digest, Attempt: 1, NotBefore: now, Expires: now.Add(time.Hour)}
+	g := Grant{V: 1, Tool: req.Tool, Digest: digest, Attempt: 1, NotBefore: now, Expires: now.Add(time.Hour)}
 	if err := g.Sign(key); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Verify(NewKeySet(pub), q, q.Tool, 1, now); err != nil {
+	if err := g.Verify(NewKeySet(pub), req, req.Tool, 1, now); err != nil {
 		t.Errorf("the complete approval request: %v", err)
 	}
-	if err := g.Verify(NewKeySet(pub), q.Redacted(), q.Tool, 1, now); !errors.Is(err, message.ErrForbidden) {
+	if err := g.Verify(NewKeySet(pub), req.Redacted(), req.Tool, 1, now); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("the redacted approval request: %v", err)
 	}
 }

@@ -36,10 +36,10 @@ type derivation struct {
 }
 
 // derive sets call to the expected values of its members.
-func derive(f *EventRecord, base *RecordBase, call *Call) derivation {
-	d := derivation{f: f, call: call}
+func derive(rec *EventRecord, base *RecordBase, call *Call) derivation {
+	d := derivation{f: rec, call: call}
 	if base == nil {
-		*call = Call{Records: 1, UpdatedAt: f.At, ProposedAt: f.At}
+		*call = Call{Records: 1, UpdatedAt: rec.At, ProposedAt: rec.At}
 	} else {
 		d.base, *call = base.Record.Call, *base.Record.Call
 		if d.call.Records == 1 {
@@ -49,17 +49,17 @@ func derive(f *EventRecord, base *RecordBase, call *Call) derivation {
 		if d.took(CauseStart) {
 			d.call.Begun++
 		}
-		if f.Note == nil {
-			d.call.Records, d.call.UpdatedAt = d.call.Records+1, f.At
+		if rec.Note == nil {
+			d.call.Records, d.call.UpdatedAt = d.call.Records+1, rec.At
 		}
 		if p := d.base.Decision; d.took(CauseEdit) && d.took(CauseAllow) && p != nil {
 			allowed := *p
-			allowed.Behavior, allowed.Reason = message.BehaviorAllow, EditedReason(f.By.Name, p.Reason)
+			allowed.Behavior, allowed.Reason = message.BehaviorAllow, EditedReason(rec.By.Name, p.Reason)
 			d.call.Decision = &allowed
 		}
 	}
-	if n := len(f.Path); n > 0 {
-		d.call.Cause, d.call.State = f.Path[n-1].Cause, f.Path[n-1].To
+	if n := len(rec.Path); n > 0 {
+		d.call.Cause, d.call.State = rec.Path[n-1].Cause, rec.Path[n-1].To
 	}
 	return d
 }
@@ -75,11 +75,11 @@ func (d derivation) request(c *Call) *ApprovalRequest {
 		edited.Input = c.Input
 		return &edited
 	}
-	q := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Cwd: c.Cwd, Definition: c.Definition, Requirement: Requirement{Users: []string{}}}
+	req := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Cwd: c.Cwd, Definition: c.Definition, Requirement: Requirement{Users: []string{}}}
 	if p := c.Decision; p != nil {
-		q.Text, q.Rule, q.Source, q.Reason, q.Bundle = p.Message, p.Rule, p.Source, p.Reason, p.Bundle
+		req.Text, req.Rule, req.Source, req.Reason, req.Bundle = p.Message, p.Rule, p.Source, p.Reason, p.Bundle
 	}
-	return q
+	return req
 }
 
 // votes returns the votes of the base, to which the record adds.
@@ -151,8 +151,8 @@ func (d derivation) resultDigest(c *Call) string {
 
 func (d derivation) took(causes ...Cause) bool { return d.f.took(causes...) }
 
-func (f *EventRecord) took(causes ...Cause) bool {
-	return slices.ContainsFunc(f.Path, func(s Step) bool { return slices.Contains(causes, Cause(s.Cause)) })
+func (r *EventRecord) took(causes ...Cause) bool {
+	return slices.ContainsFunc(r.Path, func(s Step) bool { return slices.Contains(causes, Cause(s.Cause)) })
 }
 
 // EditedReason is the reason of a decision to allow what an approver edited.

@@ -61,52 +61,52 @@ type Link struct {
 
 // Kind is the event record's short name: the cause of its last step, "note", the phase of a
 // reply, or what happened to a session, standing approval or budget. It is sent as a header.
-func (f *EventRecord) Kind() string {
+func (r *EventRecord) Kind() string {
 	switch {
-	case f.Note != nil:
+	case r.Note != nil:
 		return "note"
-	case f.End != nil:
+	case r.End != nil:
 		return "reply_completed"
-	case f.Reply != nil:
-		return "reply_" + string(f.Reply.Phase)
-	case f.Session != nil:
+	case r.Reply != nil:
+		return "reply_" + string(r.Reply.Phase)
+	case r.Session != nil:
 		return "session"
-	case f.Standing != nil && f.Standing.Revoked != nil:
+	case r.Standing != nil && r.Standing.Revoked != nil:
 		return "standing_revoke"
-	case f.Standing != nil:
+	case r.Standing != nil:
 		return "standing_use"
-	case f.Budget != nil && f.Budget.Use != nil:
+	case r.Budget != nil && r.Budget.Use != nil:
 		return "budget_use"
-	case f.Budget != nil:
+	case r.Budget != nil:
 		return "budget"
-	case len(f.Path) > 0:
-		return f.Path[len(f.Path)-1].Cause
+	case len(r.Path) > 0:
+		return r.Path[len(r.Path)-1].Cause
 	}
 	return ""
 }
 
 // Key is the entity that the event record belongs to.
-func (f *EventRecord) Key() Key {
+func (r *EventRecord) Key() Key {
 	switch {
-	case f.Call != nil:
-		return f.Call.Key
-	case f.Reply != nil:
-		return f.Reply.Key
-	case f.Session != nil:
-		return f.Session.Key
-	case f.Standing != nil:
-		return f.Standing.Key()
-	case f.Budget != nil:
-		return f.Budget.Key()
+	case r.Call != nil:
+		return r.Call.Key
+	case r.Reply != nil:
+		return r.Reply.Key
+	case r.Session != nil:
+		return r.Session.Key
+	case r.Standing != nil:
+		return r.Standing.Key()
+	case r.Budget != nil:
+		return r.Budget.Key()
 	}
 	return Key{}
 }
 
 // WorkQueue is the queue to whose workers the event record is offered, or the zero Queue if
 // it is not a task: the submitted event record of a remote attempt is the task.
-func (f *EventRecord) WorkQueue() Queue {
-	c := f.Call
-	if c == nil || f.Note != nil || c.Placement != PlaceRemote || c.Phase() != PhaseQueued {
+func (r *EventRecord) WorkQueue() Queue {
+	c := r.Call
+	if c == nil || r.Note != nil || c.Placement != PlaceRemote || c.Phase() != PhaseQueued {
 		return Queue{}
 	}
 	return c.Queue()

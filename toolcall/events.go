@@ -15,16 +15,16 @@ import (
 // same ids, so every reader of the journal builds the same message. Events that a person or
 // another party sent (USER_CONFIRM_RESULT, USER_INTERRUPT) are included, because a reader
 // needs them to build the message.
-func Events(f *EventRecord) []message.Event {
-	p := projection{record: f}
+func Events(rec *EventRecord) []message.Event {
+	p := projection{record: rec}
 	switch {
-	case f.Note != nil:
-	case f.Call != nil:
-		for _, s := range f.Path {
-			p.step(f.Call, s)
+	case rec.Note != nil:
+	case rec.Call != nil:
+		for _, s := range rec.Path {
+			p.step(rec.Call, s)
 		}
-	case f.Reply != nil:
-		p.reply(f.Reply)
+	case rec.Reply != nil:
+		p.reply(rec.Reply)
 	}
 	return p.out
 }

@@ -102,16 +102,16 @@ func (g *Grant) Signed(keys KeySet) error {
 }
 
 // Verify is VerifyQueue for a worker without a route.
-func (g *Grant) Verify(keys KeySet, q ApprovalRequest, tool string, attempt int, now time.Time) error {
-	return g.VerifyQueue(keys, q, Queue{Tool: tool}, attempt, now)
+func (g *Grant) Verify(keys KeySet, req ApprovalRequest, tool string, attempt int, now time.Time) error {
+	return g.VerifyQueue(keys, req, Queue{Tool: tool}, attempt, now)
 }
 
 // VerifyQueue checks that the grant permits a worker of the queue to run approval request
-// q as the attempt at now: known key, signature, digest recomputed from q, identity, tool,
+// req as the attempt at now: known key, signature, digest recomputed from req, identity, tool,
 // route, attempt, bundle and validity. Any doubt is an error with CodeForbidden.
-func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt int, now time.Time) error {
+func (g *Grant) VerifyQueue(keys KeySet, req ApprovalRequest, queue Queue, attempt int, now time.Time) error {
 	refuse := func(what, hint string) error {
-		return &message.Error{Code: message.CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
+		return &message.Error{Code: message.CodeForbidden, Op: "verify grant of " + req.Key.String(), What: what, Hint: hint}
 	}
 	if g == nil {
 		return refuse("there is no grant", "run only what an engine submitted")
@@ -119,10 +119,10 @@ func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt
 	if err := g.Signed(keys); err != nil {
 		return err
 	}
-	if len(q.Hidden) > 0 && q.Salt == "" {
+	if len(req.Hidden) > 0 && req.Salt == "" {
 		return refuse("the approval request is redacted, and its arguments must not be run", "give the worker the whole approval request")
 	}
-	digest, err := q.Digest()
+	digest, err := req.Digest()
 	if err != nil {
 		return err
 	}
@@ -131,15 +131,15 @@ func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt
 		return refuse("unknown grant version", "update the worker")
 	case digest != g.Digest:
 		return refuse("the arguments are not the ones that were approved", "the task was changed on its way, or forged")
-	case g.Key != q.Key:
+	case g.Key != req.Key:
 		return refuse("it was given for the call "+g.Key.String(), "")
-	case g.Tool != queue.Tool || q.Tool != queue.Tool:
+	case g.Tool != queue.Tool || req.Tool != queue.Tool:
 		return refuse("it was given for the tool "+g.Tool+", not "+queue.Tool, "")
 	case g.Route != queue.Route:
 		return refuse(fmt.Sprintf("it was given for the route %.300q, not %.300q", g.Route, queue.Route), "start a worker with the subject that the policy names")
 	case g.Attempt != attempt:
 		return refuse("it was given for another attempt", "")
-	case g.Bundle != q.Bundle:
+	case g.Bundle != req.Bundle:
 		return refuse("its policy bundle differs from the approval request's", "")
 	case now.Before(g.NotBefore):
 		return refuse("it is not valid before "+g.NotBefore.Format(time.RFC3339), "compare the clocks of worker and engine")
@@ -296,8 +296,8 @@ func (s ApproverSignature) signedText(digest, approver string) ([]byte, error) {
 
 // SignApproval signs the approval of an approval request with the approver's own key. The
 // approver must have seen everything that the digest covers.
-func SignApproval(q ApprovalRequest, approver string, until time.Time, key ed25519.PrivateKey) (*ApproverSignature, error) {
-	digest, err := q.Digest()
+func SignApproval(req ApprovalRequest, approver string, until time.Time, key ed25519.PrivateKey) (*ApproverSignature, error) {
+	digest, err := req.Digest()
 	if err != nil {
 		return nil, err
 	}
@@ -341,9 +341,9 @@ type ApproverList struct {
 }
 
 // Verify checks that the people whom the approval request requires, and at least one
-// person, signed its approval. g must have been verified for q. Any doubt is an error
+// person, signed its approval. g must have been verified for req. Any doubt is an error
 // with CodeForbidden.
-func (l ApproverList) Verify(g *Grant, q ApprovalRequest, now time.Time) error {
+func (l ApproverList) Verify(g *Grant, req ApprovalRequest, now time.Time) error {
 	var votes []Vote
 	var last error
 	for _, a := range g.Approvals {
@@ -352,26 +352,26 @@ func (l ApproverList) Verify(g *Grant, q ApprovalRequest, now time.Time) error {
 			last = err
 			continue
 		}
-		v := Vote{Kind: ResponseApprove, By: a.By, At: a.At, Digest: g.Digest, Signature: a.Signature, Groups: l.groupsOf(q, a.By.Name)}
-		for _, at := range q.Requirement.Plan() {
+		v := Vote{Kind: ResponseApprove, By: a.By, At: a.At, Digest: g.Digest, Signature: a.Signature, Groups: l.groupsOf(req, a.By.Name)}
+		for _, at := range req.Requirement.Plan() {
 			if !a.At.Before(at) && !a.At.After(now) {
 				v.Step++
 			}
 		}
 		votes = append(votes, v)
 	}
-	if t := q.Requirement.Tally(votes, g.Digest, 0); len(t.Approvals) > 0 && t.Agreed {
+	if t := req.Requirement.Tally(votes, g.Digest, 0); len(t.Approvals) > 0 && t.Agreed {
 		return nil
 	}
 	return &message.Error{Code: message.CodeForbidden, Op: "verify the approvals of " + g.Key.String(), What: "the required approvers have not all signed with keys that this worker knows", Hint: "approve with --sign-key, and give the worker the keys of approvers", Err: last}
 }
 
-func (l ApproverList) groupsOf(q ApprovalRequest, name string) []string {
+func (l ApproverList) groupsOf(req ApprovalRequest, name string) []string {
 	if l.Groups != nil {
 		return l.Groups[name]
 	}
 	var all []string
-	for _, s := range q.Requirement.Approvers {
+	for _, s := range req.Requirement.Approvers {
 		all = append(all, s.Groups...)
 		for _, e := range s.Escalation {
 			all = append(all, e.Groups...)

@@ -116,37 +116,37 @@ func shareOf(n, of int) float64 {
 // are errors. A note changes nothing.
 func Replay(records []*EventRecord) (*Call, error) {
 	var cur *Call
-	for i, f := range records {
-		if f.Call == nil {
+	for i, rec := range records {
+		if rec.Call == nil {
 			return nil, fmt.Errorf("event record %d is not about a call", i)
 		}
-		if f.Note != nil {
+		if rec.Note != nil {
 			if cur == nil {
 				return nil, fmt.Errorf("event record %d is a note before the call was proposed", i)
 			}
 			continue
 		}
-		if err := checkNext(cur, f); err != nil {
-			return nil, fmt.Errorf("event record %d (%s) of %s: %w", i, f.Kind(), f.Call.Key, err)
+		if err := checkNext(cur, rec); err != nil {
+			return nil, fmt.Errorf("event record %d (%s) of %s: %w", i, rec.Kind(), rec.Call.Key, err)
 		}
-		cur = f.Call
+		cur = rec.Call
 	}
 	return cur, nil
 }
 
-// checkNext checks that f is a possible next event record after cur.
-func checkNext(cur *Call, f *EventRecord) error {
-	c, state, count := f.Call, none, 0
+// checkNext checks that rec is a possible next event record after cur.
+func checkNext(cur *Call, rec *EventRecord) error {
+	c, state, count := rec.Call, none, 0
 	if cur != nil {
 		state, count = cur.State, cur.Records
 		if cur.Key != c.Key || cur.Tool != c.Tool || cur.Proposal != c.Proposal && !isRedacted(cur) && !isRedacted(c) || cur.Runtime != c.Runtime {
 			return errors.New("the call's identity changed")
 		}
 	}
-	if len(f.Path) == 0 {
+	if len(rec.Path) == 0 {
 		return errors.New("no step was taken")
 	}
-	for _, s := range f.Path {
+	for _, s := range rec.Path {
 		to, ok := nextState(state, Cause(s.Cause))
 		if !ok || s.From != state || s.To != to {
 			return fmt.Errorf("the table has no step %q from %q to %q", s.Cause, s.From, s.To)

@@ -159,8 +159,8 @@ func (m *Machine) apply(ev Event) error {
 
 func (m *Machine) applyDecision(ev Decided) error {
 	c := m.call
-	d, q := ev.Decision, ev.Request
-	c.Decision, c.Request, c.Digest, c.Suggested = &d, &q, ev.Digest, ev.Suggested
+	d, req := ev.Decision, ev.Request
+	c.Decision, c.Request, c.Digest, c.Suggested = &d, &req, ev.Digest, ev.Suggested
 	c.Behind, c.Placement, c.Step, c.Redact = "", ev.Placement, ev.Step, nil
 	m.why = ev.Explanation
 	if n := len(c.Votes); ev.EditCounts && n > 0 && c.Cause == string(CauseEdit) {

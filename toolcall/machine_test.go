@@ -27,12 +27,12 @@ func newCall() *toolcall.Call {
 
 func decided(b message.Behavior, place toolcall.Placement) toolcall.Decided {
 	c := newCall()
-	q := toolcall.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Bundle: "b", Requirement: toolcall.Requirement{Users: []string{}}}
-	d, err := q.Digest()
+	req := toolcall.ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Bundle: "b", Requirement: toolcall.Requirement{Users: []string{}}}
+	d, err := req.Digest()
 	if err != nil {
 		panic(err)
 	}
-	return toolcall.Decided{Base: base(0), Decision: toolcall.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Request: q, Digest: d, Placement: place}
+	return toolcall.Decided{Base: base(0), Decision: toolcall.Decision{Behavior: b, Reason: "because", Bundle: "b"}, Request: req, Digest: d, Placement: place}
 }
 
 func yes(digest string) toolcall.Responded {
@@ -222,16 +222,16 @@ func TestEvents(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := &toolcall.EventRecord{ID: "f1", Call: m.Call(), Path: m.Path(), At: t0}
-	one, two := toolcall.Events(f), toolcall.Events(f)
+	rec := &toolcall.EventRecord{ID: "f1", Call: m.Call(), Path: m.Path(), At: t0}
+	one, two := toolcall.Events(rec), toolcall.Events(rec)
 	if len(one) != 1 || one[0].Type() != message.EventRequireUserConfirm {
 		t.Fatalf("events = %v", one)
 	}
 	if one[0].Header().ID != two[0].Header().ID || one[0].Header().ID == "" {
 		t.Error("the same event record has different event ids")
 	}
-	f.Note = &toolcall.Note{What: "late_result"}
-	if got := toolcall.Events(f); len(got) != 0 {
+	rec.Note = &toolcall.Note{What: "late_result"}
+	if got := toolcall.Events(rec); len(got) != 0 {
 		t.Errorf("a note has events: %v", got)
 	}
 }

@@ -20,10 +20,10 @@ func TestReadPath(t *testing.T) {
 		`[ ["approve","allowed"], {"cause":"start","to":"x"}]`:                          {short[0], {"start", allowed, "x"}},
 		`[["a","b","c","d"],["e"],["f"],["g"],["h"]]`:                                   nil,
 	} {
-		f := &EventRecord{}
-		err := f.readPath(strictjson.Encoded(path), base)
-		if refused := want == nil && path != "null"; refused != (err != nil) || !refused && !slices.Equal(f.Path, want) {
-			t.Errorf("%s: %+v, %v, want %+v", path, f.Path, err, want)
+		rec := &EventRecord{}
+		err := rec.readPath(strictjson.Encoded(path), base)
+		if refused := want == nil && path != "null"; refused != (err != nil) || !refused && !slices.Equal(rec.Path, want) {
+			t.Errorf("%s: %+v, %v, want %+v", path, rec.Path, err, want)
 		}
 	}
 	for _, path := range []string{`[[]]`, `[["a",1]]`, `[["a","b","c"]]`, `[["a",]]`, `[["a"],]`, `["a"]`, `[1]`, `[null]`, `[{"cause":1}]`, `[{"other":"a"}]`, `[["a"]`, `[["a"]]x`, `[["\ud800"]]`} {

@@ -35,16 +35,16 @@ func TestReadBackComparesEveryMember(t *testing.T) {
 		name string
 		of   func(*EventRecord) any
 	}{
-		{"record", func(f *EventRecord) any { return f }},
-		{"call", func(f *EventRecord) any { return f.Call }},
-		{"decision", func(f *EventRecord) any { return f.Call.Decision }},
-		{"request", func(f *EventRecord) any { return f.Call.Request }},
-		{"vote", func(f *EventRecord) any { return &f.Call.Votes[0] }},
-		{"attempt", func(f *EventRecord) any { return &f.Call.Attempt }},
-		{"grant", func(f *EventRecord) any { return f.Call.Attempt.Grant }},
-		{"denial", func(f *EventRecord) any { return f.Call.Denial }},
-		{"result", func(f *EventRecord) any { return f.Call.Result }},
-		{"note", func(f *EventRecord) any { return f.Note }},
+		{"record", func(rec *EventRecord) any { return rec }},
+		{"call", func(rec *EventRecord) any { return rec.Call }},
+		{"decision", func(rec *EventRecord) any { return rec.Call.Decision }},
+		{"request", func(rec *EventRecord) any { return rec.Call.Request }},
+		{"vote", func(rec *EventRecord) any { return &rec.Call.Votes[0] }},
+		{"attempt", func(rec *EventRecord) any { return &rec.Call.Attempt }},
+		{"grant", func(rec *EventRecord) any { return rec.Call.Attempt.Grant }},
+		{"denial", func(rec *EventRecord) any { return rec.Call.Denial }},
+		{"result", func(rec *EventRecord) any { return rec.Call.Result }},
+		{"note", func(rec *EventRecord) any { return rec.Note }},
 	} {
 		for _, m := range membersOf(reflect.TypeOf(part.of(makeRecord())).Elem()) {
 			other := makeRecord()
@@ -81,12 +81,12 @@ func TestProposalDigestIsCanonical(t *testing.T) {
 
 // The sequence of a call is never stored, also in a record that has no compact form.
 func TestReadBackRefusesASequence(t *testing.T) {
-	f := &EventRecord{V: RecordVersion, Call: &Call{Seq: 5}, Reply: &ReplyState{}}
-	if body, _, err := EncodeAndRead(f, nil); err == nil {
+	rec := &EventRecord{V: RecordVersion, Call: &Call{Seq: 5}, Reply: &ReplyState{}}
+	if body, _, err := EncodeAndRead(rec, nil); err == nil {
 		t.Errorf("it became %s", body)
 	}
-	f.Call.Seq = 0
-	if _, _, err := EncodeAndRead(f, nil); err != nil {
+	rec.Call.Seq = 0
+	if _, _, err := EncodeAndRead(rec, nil); err != nil {
 		t.Errorf("without a sequence: %v", err)
 	}
 }

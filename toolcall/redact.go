@@ -21,20 +21,20 @@ import (
 // Redacted returns the approval request for people who may not see what rules redact. Its
 // digest is the digest of the whole approval request. If nothing is hidden, or it is
 // already redacted, it is returned unchanged.
-func (q ApprovalRequest) Redacted() ApprovalRequest {
-	if len(q.Hidden) > 0 && q.Salt != "" {
-		q.Input, q.Salt = conceal(q.Input, q.Hidden, q.Salt), ""
+func (r ApprovalRequest) Redacted() ApprovalRequest {
+	if len(r.Hidden) > 0 && r.Salt != "" {
+		r.Input, r.Salt = conceal(r.Input, r.Hidden, r.Salt), ""
 	}
-	return q
+	return r
 }
 
 // Revealed returns arguments that a reader of the redacted approval request edited, with
 // the hidden values put back.
-func (q ApprovalRequest) Revealed(edited string) (string, error) {
-	if len(q.Hidden) == 0 || q.Salt == "" {
+func (r ApprovalRequest) Revealed(edited string) (string, error) {
+	if len(r.Hidden) == 0 || r.Salt == "" {
 		return edited, nil
 	}
-	out, err := reveal(edited, q.Input, q.Hidden, q.Salt)
+	out, err := reveal(edited, r.Input, r.Hidden, r.Salt)
 	if err != nil {
 		return "", &message.Error{Code: message.CodeInvalid, What: err.Error(), Hint: "leave the marks of hidden values where they are, or replace them with other values"}
 	}
@@ -61,9 +61,9 @@ func (c *Call) Redacted() *Call {
 	}
 	d := c.Clone()
 	d.Input, d.Proposal = conceal(c.Input, paths, ""), ""
-	if q := c.Request; q != nil {
-		shown := q.Redacted()
-		if q.Input == c.Input && len(q.Hidden) > 0 {
+	if req := c.Request; req != nil {
+		shown := req.Redacted()
+		if req.Input == c.Input && len(req.Hidden) > 0 {
 			d.Input = shown.Input
 		}
 		d.Request = &shown
@@ -135,11 +135,11 @@ func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err e
 // digest itself or, for a call that hides arguments, "hmac-sha256:…" of it under the salt
 // of the approval request.
 func (c *Call) SealResult(digest string) string {
-	q := c.Request
-	if q == nil || len(q.Hidden) == 0 || q.Salt == "" || digest == "" {
+	req := c.Request
+	if req == nil || len(req.Hidden) == 0 || req.Salt == "" || digest == "" {
 		return digest
 	}
-	m := hmac.New(sha256.New, []byte(q.Salt))
+	m := hmac.New(sha256.New, []byte(req.Salt))
 	m.Write([]byte(resultDomain + digest)) // never fails
 	return "hmac-sha256:" + hex.EncodeToString(m.Sum(nil))
 }
@@ -312,15 +312,15 @@ const hiddenRefusal = "the input was refused; why is hidden with the arguments"
 // Redacted returns the event record for people who may not see what rules redact. It does
 // not change the event record. Exports show the redacted form; proofs are made from the
 // event record itself.
-func (f *EventRecord) Redacted() *EventRecord {
-	if f.Call == nil || !f.Call.Hides() {
-		return f
+func (r *EventRecord) Redacted() *EventRecord {
+	if r.Call == nil || !r.Call.Hides() {
+		return r
 	}
-	g := *f
-	g.Call = f.Call.Redacted()
-	if n := f.Note; n != nil && n.Result != nil {
+	g := *r
+	g.Call = r.Call.Redacted()
+	if n := r.Note; n != nil && n.Result != nil {
 		note := *n
-		note.Result = hideInResult(n.Result, hiddenTexts(f.Call.Input, f.Call.hidden()))
+		note.Result = hideInResult(n.Result, hiddenTexts(r.Call.Input, r.Call.hidden()))
 		g.Note = &note
 	}
 	return &g

@@ -168,10 +168,10 @@ type ApprovalRequest struct {
 // numbers that a float cannot hold. Hidden values are included as salted commitments, so
 // the digest can also be computed from the redacted approval request. It fails only on
 // invalid UTF-8.
-func (q ApprovalRequest) Digest() (string, error) {
-	b, err := jcs.Marshal(q.Redacted())
+func (r ApprovalRequest) Digest() (string, error) {
+	b, err := jcs.Marshal(r.Redacted())
 	if err != nil {
-		return "", &message.Error{Code: message.CodeInvalid, Op: "digest", What: "the approval request of " + q.Key.String() + " has no canonical form", Err: err}
+		return "", &message.Error{Code: message.CodeInvalid, Op: "digest", What: "the approval request of " + r.Key.String() + " has no canonical form", Err: err}
 	}
 	return message.Digest(b), nil
 }

@@ -16,7 +16,7 @@ func TestHasResponse(t *testing.T) {
 		return &toolcall.Call{Input: `{"n":1}`, Votes: []toolcall.Vote{v}}
 	}
 	approve := toolcall.Response{Digest: "d", Kind: toolcall.ResponseApprove}
-	edit := func(s string) toolcall.Response { a := approve; a.Input = text(s); return a }
+	edit := func(s string) toolcall.Response { resp := approve; resp.Input = text(s); return resp }
 	for name, tc := range map[string]struct {
 		call *toolcall.Call
 		name string

@@ -163,22 +163,22 @@ func NewStandingID(call Key, digest string) StandingID {
 }
 
 // Key is the key of the standing approval's own entity.
-func (l *StandingApproval) Key() Key { return Key{Space: l.Space, Entity: EntityName(l.ID)} }
+func (s *StandingApproval) Key() Key { return Key{Space: s.Space, Entity: EntityName(s.ID)} }
 
 // Counted reports whether its uses are counted.
-func (l *StandingApproval) Counted() bool { return l.Terms.Uses > 0 }
+func (s *StandingApproval) Counted() bool { return s.Terms.Uses > 0 }
 
 // UsesLeft is how many more calls it can answer for. It applies only if Counted.
-func (l *StandingApproval) UsesLeft() int { return max(0, l.Terms.Uses-len(l.Spent)) }
+func (s *StandingApproval) UsesLeft() int { return max(0, s.Terms.Uses-len(s.Spent)) }
 
 // State returns the state at a given time.
-func (l *StandingApproval) State(now time.Time) StandingState {
+func (s *StandingApproval) State(now time.Time) StandingState {
 	switch {
-	case l.Revoked != nil:
+	case s.Revoked != nil:
 		return StandingRevoked
-	case !l.Terms.Until.IsZero() && !now.Before(l.Terms.Until):
+	case !s.Terms.Until.IsZero() && !now.Before(s.Terms.Until):
 		return StandingExpired
-	case l.Counted() && l.UsesLeft() == 0:
+	case s.Counted() && s.UsesLeft() == 0:
 		return StandingUsedUp
 	}
 	return StandingActive
@@ -193,26 +193,26 @@ func SpentBy(call Key, input string) string {
 
 // Spend counts one use for a call, with what it takes from the budget, and returns the
 // standing approval's next state, or nil if the use is already counted.
-func (l *StandingApproval) Spend(call Key, input, amount string, now time.Time) (*StandingApproval, error) {
+func (s *StandingApproval) Spend(call Key, input, amount string, now time.Time) (*StandingApproval, error) {
 	refuse := func(what string) error {
-		return &message.Error{Code: message.CodeState, Op: "use " + string(l.ID), What: what, Hint: "a person is asked instead"}
+		return &message.Error{Code: message.CodeState, Op: "use " + string(s.ID), What: what, Hint: "a person is asked instead"}
 	}
 	mark := SpentBy(call, input)
-	switch state := l.State(now); {
+	switch state := s.State(now); {
 	case state == StandingRevoked, state == StandingExpired:
 		return nil, refuse("the standing approval is " + string(state))
-	case slices.Contains(l.Spent, mark):
+	case slices.Contains(s.Spent, mark):
 		return nil, nil
 	case state != StandingActive:
 		return nil, refuse("the standing approval is used up")
 	}
-	next := *l
-	next.Spent = append(slices.Clip(l.Spent), mark)
+	next := *s
+	next.Spent = append(slices.Clip(s.Spent), mark)
 	next.Use, next.Seq = &StandingUse{Call: call, At: now}, 0
-	if l.Terms.Budget != nil {
-		left, err := subtract(l.Left, amount)
+	if s.Terms.Budget != nil {
+		left, err := subtract(s.Left, amount)
 		if err != nil {
-			return nil, refuse("the budget of " + l.Terms.Budget.Path + " has " + l.Left + " left: " + err.Error())
+			return nil, refuse("the budget of " + s.Terms.Budget.Path + " has " + s.Left + " left: " + err.Error())
 		}
 		next.Left, next.Use.Amount = left, amount
 	}
@@ -220,13 +220,13 @@ func (l *StandingApproval) Spend(call Key, input, amount string, now time.Time) 
 }
 
 // Text describes briefly what is left of it.
-func (l *StandingApproval) Text() string {
-	text := "scope " + string(l.Terms.Scope)
-	if l.Counted() {
-		text += ", " + strconv.Itoa(l.UsesLeft()) + " of " + strconv.Itoa(l.Terms.Uses) + " uses left"
+func (s *StandingApproval) Text() string {
+	text := "scope " + string(s.Terms.Scope)
+	if s.Counted() {
+		text += ", " + strconv.Itoa(s.UsesLeft()) + " of " + strconv.Itoa(s.Terms.Uses) + " uses left"
 	}
-	if b := l.Terms.Budget; b != nil {
-		text += ", " + l.Left + " of " + b.Limit + " left of " + b.Path
+	if b := s.Terms.Budget; b != nil {
+		text += ", " + s.Left + " of " + b.Limit + " left of " + b.Path
 	}
 	return text
 }
@@ -272,17 +272,17 @@ type RevokeStandingApprovalRequest struct {
 // Granted returns the standing approvals that a call's approval granted, as of then: those
 // with terms, and the one for its plain rules.
 func (c *Call) Granted() []StandingApproval {
-	if l, plain := c.PlainStandingApproval(); plain {
-		return append(slices.Clip(c.StandingApprovals), l)
+	if s, plain := c.PlainStandingApproval(); plain {
+		return append(slices.Clip(c.StandingApprovals), s)
 	}
 	return c.StandingApprovals
 }
 
 // Standing returns the standing approval with its state at a given time.
-func (l *StandingApproval) Standing(now time.Time) StandingStatus {
-	out := StandingStatus{Standing: l, State: l.State(now)}
-	if l.Counted() {
-		left := l.UsesLeft()
+func (s *StandingApproval) Standing(now time.Time) StandingStatus {
+	out := StandingStatus{Standing: s, State: s.State(now)}
+	if s.Counted() {
+		left := s.UsesLeft()
 		out.UsesLeft = &left
 	}
 	return out
@@ -291,38 +291,38 @@ func (l *StandingApproval) Standing(now time.Time) StandingStatus {
 // PlainStandingApproval returns the standing approval for an allowed call's Remember: the
 // suggested rules that its approvers accepted unchanged. It can be derived from any event
 // record of the call after the call was allowed. ok reports whether there is one.
-func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
+func (c *Call) PlainStandingApproval() (s StandingApproval, ok bool) {
 	if len(c.Remember) == 0 {
 		return StandingApproval{}, false
 	}
-	l = StandingApproval{
+	s = StandingApproval{
 		ID: NewStandingID(c.Key, "plain\x00"+c.Digest), Space: c.Space, Tool: c.Tool, Definition: c.DefinitionHash(), Plain: true,
 		Terms:   StandingTerms{Rules: c.Remember, Scope: ScopeSession},
 		Session: c.Session, User: c.Runtime, Agent: c.Agent,
 		From: c.Key, Digest: c.Digest,
 	}
-	if q := c.Request; q != nil {
-		l.Rule, l.Source, l.Reason = q.Rule, q.Source, q.Reason
+	if req := c.Request; req != nil {
+		s.Rule, s.Source, s.Reason = req.Rule, req.Source, req.Reason
 	}
 	by := c.Tally().Approvals
 	if n := len(c.Votes); len(by) == 0 && n > 0 { // in records of an earlier release, an edit did not count as an approval
 		by = c.Votes[n-1:]
 	}
 	for _, v := range by {
-		l.GrantedBy = append(l.GrantedBy, Vote{Kind: v.Kind, By: v.By, At: v.At, Digest: v.Digest, Edited: v.Edited, Made: v.Made, Groups: v.Groups, GroupsFrom: v.GroupsFrom, Step: v.Step})
-		if v.At.After(l.GrantedAt) {
-			l.GrantedAt = v.At
+		s.GrantedBy = append(s.GrantedBy, Vote{Kind: v.Kind, By: v.By, At: v.At, Digest: v.Digest, Edited: v.Edited, Made: v.Made, Groups: v.Groups, GroupsFrom: v.GroupsFrom, Step: v.Step})
+		if v.At.After(s.GrantedAt) {
+			s.GrantedAt = v.At
 		}
 	}
 	if c.Hides() { // possible in records of an earlier release; patterns are made of arguments
-		l.Terms.Rules = nil
+		s.Terms.Rules = nil
 		for _, r := range c.Remember {
 			content := hiddenMark + "]"
 			r.RuleContent = &content
-			l.Terms.Rules = append(l.Terms.Rules, r)
+			s.Terms.Rules = append(s.Terms.Rules, r)
 		}
 	}
-	return l, true
+	return s, true
 }
 
 // amountForm matches a decimal number that is stored exactly: no sign, no exponent, at

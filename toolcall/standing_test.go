@@ -38,9 +38,9 @@ func TestStandingApprovalState(t *testing.T) {
 }
 
 func TestSpendCountsACallOnce(t *testing.T) {
-	l := &toolcall.StandingApproval{ID: "l", Terms: toolcall.StandingTerms{Uses: 2, Until: noon.Add(time.Hour)}}
-	one, err := l.Spend(callKey("c"), `{}`, "", noon)
-	if err != nil || one.UsesLeft() != 1 || l.UsesLeft() != 2 || one.Use.Call != callKey("c") {
+	s := &toolcall.StandingApproval{ID: "l", Terms: toolcall.StandingTerms{Uses: 2, Until: noon.Add(time.Hour)}}
+	one, err := s.Spend(callKey("c"), `{}`, "", noon)
+	if err != nil || one.UsesLeft() != 1 || s.UsesLeft() != 2 || one.Use.Call != callKey("c") {
 		t.Fatalf("spent: %+v, %v", one, err)
 	}
 	if again, err := one.Spend(callKey("c"), `{}`, "", noon); again != nil || err != nil {
@@ -70,21 +70,21 @@ func TestBudgetIsExact(t *testing.T) {
 	amount := rapid.StringMatching(`(0|[1-9][0-9]{0,5})(\.[0-9]{1,9})?`)
 	rapid.Check(t, func(t *rapid.T) {
 		limit := amount.Draw(t, "limit")
-		l := &toolcall.StandingApproval{ID: "l", Left: limit, Terms: toolcall.StandingTerms{Uses: toolcall.MaxStandingUses, Budget: &toolcall.Budget{Path: "args.n", Limit: limit}}}
+		s := &toolcall.StandingApproval{ID: "l", Left: limit, Terms: toolcall.StandingTerms{Uses: toolcall.MaxStandingUses, Budget: &toolcall.Budget{Path: "args.n", Limit: limit}}}
 		left, _ := new(big.Rat).SetString(limit)
 		for i, a := range rapid.SliceOfN(amount, 0, 20).Draw(t, "amounts") {
 			take, _ := new(big.Rat).SetString(a)
-			next, err := l.Spend(callKey(strings.Repeat("c", i+1)), `{}`, a, noon)
+			next, err := s.Spend(callKey(strings.Repeat("c", i+1)), `{}`, a, noon)
 			if (err == nil) != (left.Cmp(take) >= 0) {
-				t.Fatalf("%s from %s: %v", a, l.Left, err)
+				t.Fatalf("%s from %s: %v", a, s.Left, err)
 			}
 			if err != nil {
 				continue
 			}
-			l = next
+			s = next
 			left.Sub(left, take)
-			if got, ok := new(big.Rat).SetString(l.Left); !ok || got.Cmp(left) != 0 {
-				t.Fatalf("%s is left, want %s", l.Left, left)
+			if got, ok := new(big.Rat).SetString(s.Left); !ok || got.Cmp(left) != 0 {
+				t.Fatalf("%s is left, want %s", s.Left, left)
 			}
 		}
 	})

@@ -40,21 +40,21 @@ type RecordBase struct {
 
 // NewRecordBase makes a base of a record. below is what the record itself builds on, or nil
 // for a record with the whole call. It copies what others may change.
-func NewRecordBase(seq uint64, hash string, f *EventRecord, below *RecordBase) *RecordBase {
-	kept := *f
-	kept.Call = f.Call.Clone()
+func NewRecordBase(seq uint64, hash string, rec *EventRecord, below *RecordBase) *RecordBase {
+	kept := *rec
+	kept.Call = rec.Call.Clone()
 	b := newBase(&kept, below)
 	b.Seq, b.Hash = seq, hash
 	return b
 }
 
 // newBase makes a base of a record that belongs to it, and that is not stored yet.
-func newBase(f *EventRecord, below *RecordBase) *RecordBase {
-	f.Explanation, f.Call.Seq = nil, 0
-	b := &RecordBase{Record: f}
+func newBase(rec *EventRecord, below *RecordBase) *RecordBase {
+	rec.Explanation, rec.Call.Seq = nil, 0
+	b := &RecordBase{Record: rec}
 	if below != nil {
 		b.Depth = below.Depth + 1
-		if f.Call.Input == below.Record.Call.Input { // otherwise later records build on this one and repeat its input
+		if rec.Call.Input == below.Record.Call.Input { // otherwise later records build on this one and repeat its input
 			b.Whole = below.whole()
 		}
 	}
@@ -78,11 +78,11 @@ func (b *RecordBase) whole() *RecordBase {
 	return b.Whole
 }
 
-// BaseFor returns the base on which f should build after the record prev of its call:
-// that record, or the whole one if a reader would need too many others. It returns nil if f
+// BaseFor returns the base on which rec should build after the record prev of its call:
+// that record, or the whole one if a reader would need too many others. It returns nil if rec
 // is to be stored whole, because it begins the call or has the input of an edit before it.
-func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
-	if prev == nil || f.Call == nil {
+func BaseFor(rec *EventRecord, prev *RecordBase) *RecordBase {
+	if prev == nil || rec.Call == nil {
 		return nil
 	}
 	if prev.Depth >= MaxBases {
@@ -90,7 +90,7 @@ func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 			return nil
 		}
 	}
-	if c := prev.Record.Call; c.Key != f.Call.Key || c.Input != f.Call.Input && !(f.took(CauseEdit) && f.took(CauseAllow)) || c.Hides() && !f.Call.Hides() {
+	if c := prev.Record.Call; c.Key != rec.Call.Key || c.Input != rec.Call.Input && !(rec.took(CauseEdit) && rec.took(CauseAllow)) || c.Hides() && !rec.Call.Hides() {
 		return nil
 	}
 	return prev
@@ -209,34 +209,34 @@ func (s *Stored) Expand(base *RecordBase) (*EventRecord, error) {
 		return s.whole, nil
 	}
 	r := &s.compact
-	f := &EventRecord{V: RecordVersion, ID: r.ID, By: Principal{Role: Role(r.By[0]), Name: r.By[1], Auth: r.By[2]}, At: r.At, Note: r.Note, Explanation: r.Explanation, Prev: r.Prev}
+	rec := &EventRecord{V: RecordVersion, ID: r.ID, By: Principal{Role: Role(r.By[0]), Name: r.By[1], Auth: r.By[2]}, At: r.At, Note: r.Note, Explanation: r.Explanation, Prev: r.Prev}
 	change := r.Call
 	if r.Change != nil {
 		if err := r.checkBase(base); err != nil {
 			return nil, err
 		}
-		change, f.Engine = r.Change, base.Record.Engine
+		change, rec.Engine = r.Change, base.Record.Engine
 	} else {
 		base = nil
 	}
 	if r.Engine != nil {
-		f.Engine = *r.Engine
+		rec.Engine = *r.Engine
 	}
-	if err := f.readPath(r.Path, base); err != nil {
+	if err := rec.readPath(r.Path, base); err != nil {
 		return nil, err
 	}
-	call, err := readCall(change, derive(f, base, new(Call)))
+	call, err := readCall(change, derive(rec, base, new(Call)))
 	if err != nil {
 		return nil, err
 	}
-	f.Call = call
+	rec.Call = call
 	if hidden := call.HiddenPaths(); !slices.Equal(hidden, r.Hides) {
 		return nil, errors.New("its hidden paths differ from its call's")
 	}
 	if base != nil && call.Key != base.Record.Call.Key {
 		return nil, errors.New("it changes the key of its call")
 	}
-	return f, nil
+	return rec, nil
 }
 
 func (r *storedRecord) checkBase(base *RecordBase) error {
@@ -253,31 +253,31 @@ func (r *storedRecord) checkBase(base *RecordBase) error {
 }
 
 // readPath decodes the steps. Each begins in the state in which the previous one ended.
-func (f *EventRecord) readPath(path strictjson.Encoded, base *RecordBase) error {
+func (r *EventRecord) readPath(path strictjson.Encoded, base *RecordBase) error {
 	if path == nil || bytes.Equal(path, null) {
 		return nil
 	}
-	if f.readSteps(path, stateOf(base)) {
+	if r.readSteps(path, stateOf(base)) {
 		return nil
 	}
 	var other []any // valid JSON that this program would write in another way
 	if err := strictjson.Unmarshal(path, &other); err != nil {
 		return err
 	}
-	if path, err := strictjson.Marshal(other); err != nil || !f.readSteps(path, stateOf(base)) {
+	if path, err := strictjson.Marshal(other); err != nil || !r.readSteps(path, stateOf(base)) {
 		return errors.New("a step of its path is not a cause and a state")
 	}
 	return nil
 }
 
 // readSteps returns false for a path that this program would not write.
-func (f *EventRecord) readSteps(path []byte, state message.ToolCallState) bool {
-	f.Path = make([]Step, 0, min(bytes.Count(path, []byte("[")), 4))
+func (r *EventRecord) readSteps(path []byte, state message.ToolCallState) bool {
+	r.Path = make([]Step, 0, min(bytes.Count(path, []byte("[")), 4))
 	return strictjson.SplitList(path, func(raw []byte) bool {
 		if strictjson.KindOf(raw) == "object" {
 			whole := Step{From: state, To: state}
 			err := strictjson.Unmarshal(raw, &whole)
-			f.Path, state = append(f.Path, whole), whole.To
+			r.Path, state = append(r.Path, whole), whole.To
 			return err == nil
 		}
 		n, to := 0, state
@@ -290,10 +290,10 @@ func (f *EventRecord) readSteps(path []byte, state message.ToolCallState) bool {
 				}
 			}
 			if n++; n == 1 {
-				f.Path = append(f.Path, Step{Cause: text, From: state, To: state})
+				r.Path = append(r.Path, Step{Cause: text, From: state, To: state})
 			} else {
 				to = message.ToolCallState(text)
-				f.Path[len(f.Path)-1].To = to
+				r.Path[len(r.Path)-1].To = to
 			}
 			return n <= 2
 		})
@@ -313,12 +313,12 @@ var pathTexts = func() map[string]string {
 	return out
 }()
 
-func (f *EventRecord) writePath(base *RecordBase) (_ strictjson.Encoded, err error) {
-	if len(f.Path) == 0 {
+func (r *EventRecord) writePath(base *RecordBase) (_ strictjson.Encoded, err error) {
+	if len(r.Path) == 0 {
 		return nil, nil
 	}
 	state, b := stateOf(base), make([]byte, 0, 128) // more than most paths need
-	for _, step := range f.Path {
+	for _, step := range r.Path {
 		b = append(b, ',')
 		switch {
 		case step.From != state:
@@ -357,31 +357,31 @@ func stateOf(base *RecordBase) message.ToolCallState {
 
 // EncodeStored encodes an event record as journals store it. base is the result of
 // [BaseFor]. Records of entities other than calls have only one form.
-func EncodeStored(f *EventRecord, base *RecordBase) ([]byte, error) {
-	if f.Call == nil || f.V != RecordVersion || f.Reply != nil || f.Session != nil || f.Standing != nil || f.Budget != nil || f.End != nil {
-		return strictjson.Marshal(f)
+func EncodeStored(rec *EventRecord, base *RecordBase) ([]byte, error) {
+	if rec.Call == nil || rec.V != RecordVersion || rec.Reply != nil || rec.Session != nil || rec.Standing != nil || rec.Budget != nil || rec.End != nil {
+		return strictjson.Marshal(rec)
 	}
-	r := storedRecord{V: StoredVersion, ID: f.ID, By: []string{string(f.By.Role), f.By.Name, f.By.Auth}, At: f.At, Engine: &f.Engine, Note: f.Note, Explanation: f.Explanation, Prev: f.Prev, Hides: f.Call.HiddenPaths()}
+	r := storedRecord{V: StoredVersion, ID: rec.ID, By: []string{string(rec.By.Role), rec.By.Name, rec.By.Auth}, At: rec.At, Engine: &rec.Engine, Note: rec.Note, Explanation: rec.Explanation, Prev: rec.Prev, Hides: rec.Call.HiddenPaths()}
 	if base != nil {
-		if f.Prev == nil || f.Prev.Seq == 0 || f.Prev.Seq < base.Seq {
+		if rec.Prev == nil || rec.Prev.Seq == 0 || rec.Prev.Seq < base.Seq {
 			base = nil
-		} else if base.Seq != f.Prev.Seq || base.Hash != f.Prev.Hash {
+		} else if base.Seq != rec.Prev.Seq || base.Hash != rec.Prev.Hash {
 			r.Base = &Link{Seq: base.Seq, Hash: base.Hash}
 		}
 	}
-	if r.Base != nil && r.Base.Seq >= f.Prev.Seq {
+	if r.Base != nil && r.Base.Seq >= rec.Prev.Seq {
 		base, r.Base = nil, nil
 	}
-	if base != nil && f.Engine == base.Record.Engine {
+	if base != nil && rec.Engine == base.Record.Engine {
 		r.Engine = nil
 	}
 	var err error
-	if r.Path, err = f.writePath(base); err != nil {
+	if r.Path, err = rec.writePath(base); err != nil {
 		return nil, err
 	}
 	w := callWriters.Get().(*callWriter)
 	defer w.returnToPool()
-	if err := w.writeCall(f.Call, derive(f, base, &w.expected)); err != nil {
+	if err := w.writeCall(rec.Call, derive(rec, base, &w.expected)); err != nil {
 		return nil, err
 	}
 	if base != nil {
@@ -406,14 +406,14 @@ func (c *Call) HiddenPaths() []string {
 var errReadsOtherwise = errors.New("the stored form reads as another event record")
 
 // EncodeAndRead encodes an event record like [EncodeStored], and returns the base for the next
-// record of its call, if it has one: the caller sets Seq and Hash once f is stored. The base
-// has what readers will get, because f may change. After an error nothing may be written.
+// record of its call, if it has one: the caller sets Seq and Hash once rec is stored. The base
+// has what readers will get, because rec may change. After an error nothing may be written.
 //
-// Invariant: what readers get has the same JSON form as f, except for the sequence of its call.
-func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, next *RecordBase, err error) {
+// Invariant: what readers get has the same JSON form as rec, except for the sequence of its call.
+func EncodeAndRead(rec *EventRecord, base *RecordBase) (body []byte, next *RecordBase, err error) {
 	var read *EventRecord
-	if body, err = EncodeStored(f, base); err == nil {
-		read, err = readBack(body, f, base)
+	if body, err = EncodeStored(rec, base); err == nil {
+		read, err = readBack(body, rec, base)
 	}
 	switch {
 	case errors.Is(err, errReadsOtherwise):
@@ -427,7 +427,7 @@ func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, next *RecordB
 	return body, next, nil
 }
 
-func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, error) {
+func readBack(body []byte, rec *EventRecord, base *RecordBase) (*EventRecord, error) {
 	s, err := DecodeStored(body)
 	if err != nil {
 		return nil, err
@@ -436,21 +436,21 @@ func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, erro
 	if err != nil {
 		return nil, errors.Join(errReadsOtherwise, err)
 	}
-	if f.Call != nil && read.Call != nil {
+	if rec.Call != nil && read.Call != nil {
 		if read.Call.Seq != 0 { // only the journal knows it
 			return nil, errReadsOtherwise
 		}
-		read.Call.Seq = f.Call.Seq
+		read.Call.Seq = rec.Call.Seq
 		defer func() { read.Call.Seq = 0 }()
 	}
-	if isEqual(reflect.ValueOf(read), reflect.ValueOf(f), true) {
+	if isEqual(reflect.ValueOf(read), reflect.ValueOf(rec), true) {
 		return read, nil
 	}
 	have, err := strictjson.Marshal(read) // equal values may differ in memory
 	if err != nil {
 		return nil, err
 	}
-	want, err := strictjson.Marshal(f)
+	want, err := strictjson.Marshal(rec)
 	if err == nil && !bytes.Equal(have, want) {
 		err = errReadsOtherwise
 	}

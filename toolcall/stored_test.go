@@ -32,15 +32,15 @@ func hashOf(body []byte) string {
 }
 
 // add stores a record and compares what is read with what was written.
-func (s *shelf) add(f *toolcall.EventRecord) {
+func (s *shelf) add(rec *toolcall.EventRecord) {
 	s.t.Helper()
 	seq := uint64(10 * (len(s.bodies) + 1))
-	f.Prev = &toolcall.Link{}
+	rec.Prev = &toolcall.Link{}
 	if s.wrote != nil {
-		f.Prev = &toolcall.Link{Seq: s.wrote.Seq, Hash: s.wrote.Hash}
+		rec.Prev = &toolcall.Link{Seq: s.wrote.Seq, Hash: s.wrote.Hash}
 	}
-	base := toolcall.BaseFor(f, s.wrote)
-	body, err := toolcall.EncodeStored(f, base)
+	base := toolcall.BaseFor(rec, s.wrote)
+	body, err := toolcall.EncodeStored(rec, base)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -54,23 +54,23 @@ func (s *shelf) add(f *toolcall.EventRecord) {
 	if err != nil {
 		s.t.Fatalf("%v: %s", err, body)
 	}
-	s.compareWithLibrary(f)
-	if want, have := encode(s.t, f), encode(s.t, got); want != have {
+	s.compareWithLibrary(rec)
+	if want, have := encode(s.t, rec), encode(s.t, got); want != have {
 		s.t.Fatalf("wrote %s\nread  %s\nfrom  %s", want, have, body)
 	}
-	s.wrote = toolcall.NewRecordBase(seq, hashOf(body), f, base)
+	s.wrote = toolcall.NewRecordBase(seq, hashOf(body), rec, base)
 	s.read[seq] = toolcall.NewRecordBase(seq, hashOf(body), got, below)
 }
 
 // compareWithLibrary encodes a record as a member of a map, which only the JSON library can
 // encode. The fast encoder must write the same.
-func (s *shelf) compareWithLibrary(f *toolcall.EventRecord) {
+func (s *shelf) compareWithLibrary(rec *toolcall.EventRecord) {
 	s.t.Helper()
-	quick := encode(s.t, f)
-	if library := encode(s.t, map[string]any{"x": f}); library != `{"x":`+quick+`}` {
+	quick := encode(s.t, rec)
+	if library := encode(s.t, map[string]any{"x": rec}); library != `{"x":`+quick+`}` {
 		s.t.Fatalf("the library writes %s\nthe fast encoder %s", library, quick)
 	}
-	attempt := &f.Call.Attempt
+	attempt := &rec.Call.Attempt
 	canonical, err := jcs.Canonicalize([]byte(encode(s.t, map[string]any{"x": attempt})))
 	if err != nil {
 		s.t.Fatal(err)
@@ -127,12 +127,12 @@ func TestStoredRecordsOfAnyCalls(t *testing.T) {
 			if len(path) == 0 {
 				path = nil
 			}
-			f := recordOf(n, c, path)
-			f.Engine = word(t)
+			rec := recordOf(n, c, path)
+			rec.Engine = word(t)
 			if rapid.Bool().Draw(t, "note") {
-				f.Note = &toolcall.Note{What: "late_result", Text: word(t)}
+				rec.Note = &toolcall.Note{What: "late_result", Text: word(t)}
 			}
-			s.add(f)
+			s.add(rec)
 		}
 	})
 }
@@ -216,9 +216,9 @@ func TestRedactedRecordsAreReadAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole, shown := newShelf(t), newShelf(t)
 		for n := range rapid.IntRange(1, 6).Draw(t, "records") {
-			f := recordOf(n, anyCall(t), nil)
-			whole.add(f)
-			g := *f.Redacted()
+			rec := recordOf(n, anyCall(t), nil)
+			whole.add(rec)
+			g := *rec.Redacted()
 			shown.add(&g)
 		}
 	})
@@ -366,11 +366,11 @@ func TestRecordsOfBatchesAreRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := stored.Expand(nil)
+		rec, err := stored.Expand(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f
+		return rec
 	}
 	old := read(`{"v":2,"id":"i","call":{"tool_name":"t","batch":{"number":1,"group":2,"index":3}}}`).Call
 	old.First = 2

@@ -20,19 +20,19 @@ func BenchmarkStored(b *testing.B) {
 	end := "2026-11-23T17:09:45.468276"
 	d.Records, d.State, d.Cause, d.First = 2, "finished", "result", 10
 	d.Result = &message.ToolResultBlock{ID: d.Call, Name: d.Tool, Output: message.Content{Text: "done"}, State: "success", Metadata: map[string]any{}, CreatedAt: end, FinishedAt: &end}
-	f := recordOf(2, d, []toolcall.Step{{Cause: "result", From: "pending", To: "finished"}})
-	s.add(f)
+	rec := recordOf(2, d, []toolcall.Step{{Cause: "result", From: "pending", To: "finished"}})
+	s.add(rec)
 	body := s.bodies[1]
 	b.Run("encode and read", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, _, err := toolcall.EncodeAndRead(f, base); err != nil {
+			if _, _, err := toolcall.EncodeAndRead(rec, base); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
 	b.Run("encode and read an explanation", func(b *testing.B) {
-		explained := *f
+		explained := *rec
 		explained.Explanation = message.RawJSON(`["` + strings.Repeat("x", 8<<10) + `"]`)
 		b.ReportAllocs()
 		for b.Loop() {

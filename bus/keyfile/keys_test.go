@@ -167,16 +167,16 @@ func TestPublicKeys(t *testing.T) {
 		t.Fatalf("LoadPublic = %v, %v", set, err)
 	}
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	q := toolcall.ApprovalRequest{V: 1, Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: "echo", Input: "{}"}
-	digest, err := q.Digest()
+	req := toolcall.ApprovalRequest{V: 1, Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c"}, Tool: "echo", Input: "{}"}
+	digest, err := req.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := toolcall.Grant{V: 1, Key: q.Key, Tool: "echo", Digest: digest, Attempt: 1, Expires: now.Add(time.Minute)}
+	g := toolcall.Grant{V: 1, Key: req.Key, Tool: "echo", Digest: digest, Attempt: 1, Expires: now.Add(time.Minute)}
 	if err := g.Sign(k2.Signer()); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Verify(set, q, "echo", 1, now); err != nil {
+	if err := g.Verify(set, req, "echo", 1, now); err != nil {
 		t.Errorf("a grant signed by the engine is refused: %v", err)
 	}
 	for name, text := range map[string]string{

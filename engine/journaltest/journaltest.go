@@ -117,11 +117,11 @@ func (j *journalTest) record(key toolcall.Key, n int) *toolcall.EventRecord {
 }
 
 // add appends and returns the sequence.
-func (j *journalTest) add(f *toolcall.EventRecord, prev uint64) uint64 {
+func (j *journalTest) add(rec *toolcall.EventRecord, prev uint64) uint64 {
 	j.Helper()
-	seq, err := j.Append(j.Context(), f, prev)
+	seq, err := j.Append(j.Context(), rec, prev)
 	if err != nil {
-		j.Fatalf("append %s at %d: %v", f.Key(), prev, err)
+		j.Fatalf("append %s at %d: %v", rec.Key(), prev, err)
 	}
 	return seq
 }
@@ -147,12 +147,12 @@ func (j *journalTest) wantErr(err error, want *message.Error) {
 	}
 }
 
-func encode(t *testing.T, f *toolcall.EventRecord) string {
+func encode(t *testing.T, rec *toolcall.EventRecord) string {
 	t.Helper()
-	if f == nil {
+	if rec == nil {
 		return "(none)"
 	}
-	b, err := strictjson.Marshal(f)
+	b, err := strictjson.Marshal(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,10 +202,10 @@ func manyRacers(j *journalTest) {
 		var wg sync.WaitGroup
 		begin := make(chan struct{})
 		for range racers {
-			f := j.record(key, round+1)
+			rec := j.record(key, round+1)
 			wg.Go(func() {
 				<-begin
-				at, err := j.Append(j.Context(), f, prev)
+				at, err := j.Append(j.Context(), rec, prev)
 				switch {
 				case err == nil:
 					won.Add(1)
@@ -240,17 +240,17 @@ var strangeIDs = []string{
 // strange id and reads every one back.
 func entitiesAreIndependent(j *journalTest) {
 	stored := map[toolcall.Key]*toolcall.EventRecord{}
-	put := func(f *toolcall.EventRecord) {
-		if stored[f.Key()] != nil {
+	put := func(record *toolcall.EventRecord) {
+		if stored[record.Key()] != nil {
 			return
 		}
-		stored[f.Key()] = f
-		j.add(f, 0)
+		stored[record.Key()] = record
+		j.add(record, 0)
 	}
 	plain := func(key toolcall.Key) *toolcall.EventRecord {
-		f := j.record(key, 1)
-		f.Path, f.Call = nil, nil
-		return f
+		record := j.record(key, 1)
+		record.Path, record.Call = nil, nil
+		return record
 	}
 	for _, id := range strangeIDs {
 		put(j.record(j.key("s", "r", id), 1))
@@ -263,13 +263,13 @@ func entitiesAreIndependent(j *journalTest) {
 		session.Session = &toolcall.SessionState{Key: j.key(id, "", ""), Runtime: "bot"}
 		put(session)
 	}
-	for key, f := range stored {
+	for key, record := range stored {
 		rec, err := j.Last(j.Context(), key)
 		if err != nil || rec.Key != key {
 			j.Errorf("Last(%.40q) = key %.40q, %v", key, rec.Key, err)
 			continue
 		}
-		j.same(f, rec.Record)
+		j.same(record, rec.Record)
 	}
 }
 
@@ -301,8 +301,8 @@ func cancelledAppend(j *journalTest) {
 	seq := j.add(j.record(key, 1), 0)
 	ctx, cancel := context.WithCancel(j.Context())
 	cancel()
-	f := j.record(key, 2)
-	_, err := j.Append(ctx, f, seq)
+	record := j.record(key, 2)
+	_, err := j.Append(ctx, record, seq)
 	code := message.AsError("", err).Code
 	if err == nil || code != message.CodeUnavailable && code != message.CodeUnknownOutcome {
 		j.Fatalf("append with an ended context: %v", err)

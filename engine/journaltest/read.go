@@ -13,8 +13,8 @@ import (
 
 // full makes an event record with a value in every field.
 func (j *journalTest) full(key toolcall.Key) *toolcall.EventRecord {
-	f := j.record(key, 2)
-	c := f.Call
+	rec := j.record(key, 2)
+	c := rec.Call
 	content, done := "x", "2026-03-01T12:00:00.000001"
 	rule := message.PermissionRule{ToolName: "tool", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"}
 	c.State, c.Cause, c.First = message.ToolCallFinished, "result", 7
@@ -22,26 +22,26 @@ func (j *journalTest) full(key toolcall.Key) *toolcall.EventRecord {
 	c.Order = toolcall.OrderExclusive
 	c.Decision = &toolcall.Decision{Behavior: message.BehaviorAsk, Rule: "r", Reason: "why", Errors: []string{"one"}}
 	c.Request = &toolcall.ApprovalRequest{V: 1, Key: key, Tool: "tool", Input: c.Input, Requirement: toolcall.Requirement{Users: []string{"ann"}, Deadline: noon}}
-	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: f.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
+	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: rec.By, At: noon, Digest: "sha256:1", Feedback: "ok\n"}}
 	c.Suggested, c.Remember = []message.PermissionRule{rule}, []message.PermissionRule{rule, {ToolName: "tool", Behavior: message.BehaviorAllow}}
 	c.Attempt = toolcall.Attempt{Number: 2, Worker: "w", Claim: "claim", OfferedAt: noon, LeaseMS: 10_000, Deadline: noon, Offers: 3,
-		Grant: &toolcall.Grant{V: 1, KeyID: "k", Key: key, Approvals: []toolcall.Approval{{By: f.By, At: noon}}, Expires: noon, Sig: "s"}}
+		Grant: &toolcall.Grant{V: 1, KeyID: "k", Key: key, Approvals: []toolcall.Approval{{By: rec.By, At: noon}}, Expires: noon, Sig: "s"}}
 	c.Blocked, c.RetryAt = toolcall.BlockedUnknown, noon
 	c.Result = &message.ToolResultBlock{
 		ID: key.Call, Name: "tool", State: message.ToolResultSuccess, CreatedAt: done, FinishedAt: &done,
 		Output:   message.List(&message.TextBlock{Text: "out", ID: "t", CreatedAt: done}),
 		Metadata: map[string]any{"n": int64(1), "f": 1.5, "s": "x", "l": []any{nil, true}, "o": map[string]any{}},
 	}
-	f.Path = []toolcall.Step{{Cause: "start", From: "allowed", To: "allowed"}, {Cause: "result", From: "allowed", To: "finished"}}
-	return f
+	rec.Path = []toolcall.Step{{Cause: "start", From: "allowed", To: "allowed"}, {Cause: "result", From: "allowed", To: "finished"}}
+	return rec
 }
 
 func storedComesBack(j *journalTest) {
 	key := j.key("s", "r", "c")
 	prev := j.add(j.record(key, 1), 0)
-	f := j.full(key)
-	prev = j.add(f, prev)
-	j.last(f)
+	rec := j.full(key)
+	prev = j.add(rec, prev)
+	j.last(rec)
 
 	late := j.full(key)
 	late.Path, late.Note = nil, &toolcall.Note{What: "late_result", Attempt: 1, Text: "sha256:2", Result: late.Call.Result}
@@ -101,10 +101,10 @@ func unreadableIsRefused(j *journalTest) {
 		"a strange year":     func(c *toolcall.Call) { c.UpdatedAt = time.Date(12345, 1, 1, 0, 0, 0, 0, time.UTC) },
 	} {
 		key := j.key("s", "r", name)
-		f := j.full(key)
-		f.Call.Records = 1
-		change(f.Call)
-		seq, err := j.Append(j.Context(), f, 0)
+		record := j.full(key)
+		record.Call.Records = 1
+		change(record.Call)
+		seq, err := j.Append(j.Context(), record, 0)
 		rec, lastErr := j.Last(j.Context(), key)
 		switch {
 		case err != nil && lastErr == nil:
@@ -126,9 +126,9 @@ func otherIsRefused(j *journalTest) {
 	key := j.key("s", "r", "c")
 	first := j.record(key, 1)
 	prev := j.add(first, 0)
-	f := j.full(key)
-	f.Call.Result.Metadata["x"] = unsteady{new(atomic.Int64)}
-	_, err := j.Append(j.Context(), f, prev)
+	rec := j.full(key)
+	rec.Call.Result.Metadata["x"] = unsteady{new(atomic.Int64)}
+	_, err := j.Append(j.Context(), rec, prev)
 	j.wantErr(err, &message.Error{Code: message.CodeInternal})
 	j.last(first)
 	next := j.record(key, 2)
@@ -139,14 +139,14 @@ func otherIsRefused(j *journalTest) {
 // nothingShared changes the values passed to the journal and the values it returned.
 func nothingShared(j *journalTest) {
 	key := j.key("s", "r", "c")
-	f := j.full(key)
-	f.Call.Records = 1
-	j.add(f, 0)
-	want := encode(j.T, f) // with the link that the journal put in
-	spoil := func(f *toolcall.EventRecord) {
-		f.Call.Input, f.Call.Votes[0].Feedback, f.Call.Result.Metadata["n"], f.Path[0].Cause = "spoiled", "spoiled", "spoiled", "spoiled"
+	record := j.full(key)
+	record.Call.Records = 1
+	j.add(record, 0)
+	want := encode(j.T, record) // with the link that the journal put in
+	spoil := func(record *toolcall.EventRecord) {
+		record.Call.Input, record.Call.Votes[0].Feedback, record.Call.Result.Metadata["n"], record.Path[0].Cause = "spoiled", "spoiled", "spoiled", "spoiled"
 	}
-	spoil(f)
+	spoil(record)
 	for range 2 {
 		rec, err := j.Last(j.Context(), key)
 		if err != nil || encode(j.T, rec.Record) != want {

@@ -46,9 +46,9 @@ type request struct {
 }
 
 // Record counts the next event record of a call. It ignores other records.
-func (l *Ledger) Record(f *toolcall.EventRecord) {
-	c := f.Call
-	if c == nil || f.Note != nil {
+func (l *Ledger) Record(rec *toolcall.EventRecord) {
+	c := rec.Call
+	if c == nil || rec.Note != nil {
 		return
 	}
 	l.mu.Lock()
@@ -68,10 +68,10 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 		if l.open == nil {
 			l.open = map[toolcall.Key]*request{}
 		}
-		q = &request{since: openedAt(f)}
+		q = &request{since: openedAt(rec)}
 		l.open[c.Key] = q
 	} else if q.digest != c.Digest {
-		q.since = f.At
+		q.since = rec.At
 	}
 	q.digest, q.votes, q.asks = c.Digest, len(c.Votes), &c.Request.Requirement
 	people, groups := waitsFor(c)
@@ -80,11 +80,11 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 }
 
 // openedAt is when a call's approval request, unknown until now, was opened.
-func openedAt(f *toolcall.EventRecord) time.Time {
-	if len(f.Call.Votes) > 0 { // the records before are missing
-		return f.Call.ProposedAt
+func openedAt(rec *toolcall.EventRecord) time.Time {
+	if len(rec.Call.Votes) > 0 { // the records before are missing
+		return rec.Call.ProposedAt
 	}
-	return f.At
+	return rec.At
 }
 
 // assignRequest replaces the people and groups that an approval request waits for.

@@ -167,11 +167,11 @@ func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.Ca
 	if !ok {
 		return errEnded // the approval request stays open
 	}
-	a := toolcall.Response{Key: key, Digest: c.Digest, Kind: toolcall.ResponseReject, Feedback: line}
+	resp := toolcall.Response{Key: key, Digest: c.Digest, Kind: toolcall.ResponseReject, Feedback: line}
 	if strings.TrimSpace(line) == "y" {
-		a.Kind, a.Feedback = toolcall.ResponseApprove, ""
+		resp.Kind, resp.Feedback = toolcall.ResponseApprove, ""
 	}
-	if _, err := t.person.SubmitResponse(ctx, a); err != nil {
+	if _, err := t.person.SubmitResponse(ctx, resp); err != nil {
 		say(t.out, "%v\n", err)
 	}
 	return nil

@@ -100,16 +100,16 @@ func (e *Engine) Ahead(d time.Duration) { e.update(func() { e.ahead = d }) }
 
 // Offer puts a task on the queue and makes its attempt the current one.
 // Offering a task again is a redelivery.
-func (e *Engine) Offer(f *toolcall.EventRecord) {
+func (e *Engine) Offer(rec *toolcall.EventRecord) {
 	e.update(func() {
-		e.queue = append(e.queue, f)
-		if f != nil && f.Call != nil {
-			s := e.state(f.Call.Key)
-			if g := f.Call.Attempt.Grant; g != nil && f.Call.Attempt.Number >= s.attempt {
+		e.queue = append(e.queue, rec)
+		if rec != nil && rec.Call != nil {
+			s := e.state(rec.Call.Key)
+			if g := rec.Call.Attempt.Grant; g != nil && rec.Call.Attempt.Number >= s.attempt {
 				s.nonce = g.Nonce
 			}
-			if f.Call.Attempt.Number > s.attempt {
-				s.attempt, s.claim, s.cancel = f.Call.Attempt.Number, "", false
+			if rec.Call.Attempt.Number > s.attempt {
+				s.attempt, s.claim, s.cancel = rec.Call.Attempt.Number, "", false
 			}
 		}
 	})

@@ -199,18 +199,18 @@ func (r *natsRunner) Record(rec toolcall.JournalEntry) {
 		r.t.Errorf("invalid record: %v", rec.Invalid)
 		return
 	}
-	f := rec.Record
-	if f == nil || f.Call == nil {
+	record := rec.Record
+	if record == nil || record.Call == nil {
 		return
 	}
-	if slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == string(toolcall.CauseSuspend) }) {
+	if slices.ContainsFunc(record.Path, func(s toolcall.Step) bool { return s.Cause == string(toolcall.CauseSuspend) }) {
 		r.lost.Add(1)
 	}
-	res := f.Call.Result
+	res := record.Call.Result
 	switch {
-	case f.Note != nil:
-		res = f.Note.Result
-	case f.Call.Cause == "interrupt":
+	case record.Note != nil:
+		res = record.Note.Result
+	case record.Call.Cause == "interrupt":
 		return
 	}
 	if res == nil {
@@ -218,7 +218,7 @@ func (r *natsRunner) Record(rec toolcall.JournalEntry) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.results[f.Call.Key] = *res
+	r.results[record.Call.Key] = *res
 	close(r.changed)
 	r.changed = make(chan struct{})
 }

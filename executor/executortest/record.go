@@ -23,7 +23,7 @@ func (e *Engine) Record(id message.CallID, input string) *toolcall.EventRecord {
 func (e *Engine) Attempt(id message.CallID, input string, n int) *toolcall.EventRecord {
 	now := time.Now().UTC()
 	k := Key(id)
-	f := &toolcall.EventRecord{
+	rec := &toolcall.EventRecord{
 		V: toolcall.RecordVersion, ID: fmt.Sprintf("%s-submitted-%d", id, n), At: now, Engine: "engine-1",
 		Path: []toolcall.Step{{Cause: "submit", From: message.ToolCallAllowed, To: message.ToolCallSubmitted}},
 		By:   toolcall.Principal{Role: toolcall.RoleEngine, Name: "engine-1", Auth: "in-process"},
@@ -45,15 +45,15 @@ func (e *Engine) Attempt(id message.CallID, input string, n int) *toolcall.Event
 			},
 		},
 	}
-	e.Sign(f)
-	return f
+	e.Sign(rec)
+	return rec
 }
 
 // Sign computes the digest of the event record's approval request again and signs its
 // grant, for a test that has changed either of them. It panics if the approval request has
 // no digest, which is a fault of the test.
-func (e *Engine) Sign(f *toolcall.EventRecord) {
-	c := f.Call
+func (e *Engine) Sign(rec *toolcall.EventRecord) {
+	c := rec.Call
 	digest, err := c.Request.Digest()
 	if err == nil {
 		c.Digest, c.Attempt.Grant.Digest = digest, digest

@@ -127,17 +127,17 @@ func AfterLease(t *testing.T, tool string, h executor.Handler) string {
 	}
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(context.WithoutCancel(t.Context())) }()
-	f := e.Record("late", "{}")
-	e.Offer(f)
+	rec := e.Record("late", "{}")
+	e.Offer(rec)
 	var end string
 	err = e.until(t.Context(), func() bool {
-		s := e.state(f.Call.Key)
+		s := e.state(rec.Call.Key)
 		if s.result != nil {
 			end = s.result.Output.String()
 		}
 		return s.result != nil || len(s.notBegun) > 0
 	})
-	if c := e.Call(f.Call.Key); len(c.NotBegun) > 0 {
+	if c := e.Call(rec.Call.Key); len(c.NotBegun) > 0 {
 		end = c.NotBegun[0]
 	}
 	if err := errors.Join(err, w.Close(), <-ran); err != nil {

@@ -19,16 +19,16 @@ func (e *Engine) Next(ctx context.Context) (toolcall.Task, error) {
 		return toolcall.Task{}, err
 	}
 	for {
-		var f *toolcall.EventRecord
+		var rec *toolcall.EventRecord
 		e.mu.Lock()
 		changed := e.changed
 		ok := len(e.queue) > 0
 		if ok {
-			f, e.queue = e.queue[0], e.queue[1:]
+			rec, e.queue = e.queue[0], e.queue[1:]
 		}
 		e.mu.Unlock()
 		if ok {
-			return e.task(f), nil
+			return e.task(rec), nil
 		}
 		select {
 		case <-changed:
@@ -38,12 +38,12 @@ func (e *Engine) Next(ctx context.Context) (toolcall.Task, error) {
 	}
 }
 
-func (e *Engine) task(f *toolcall.EventRecord) toolcall.Task {
+func (e *Engine) task(rec *toolcall.EventRecord) toolcall.Task {
 	var k toolcall.Key
-	if f != nil && f.Call != nil {
-		k = f.Call.Key
+	if rec != nil && rec.Call != nil {
+		k = rec.Call.Key
 	}
-	task := toolcall.Task{Record: f}
+	task := toolcall.Task{Record: rec}
 	e.update(func() {
 		s := e.state(k)
 		s.delivered++

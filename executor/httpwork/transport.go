@@ -149,15 +149,15 @@ func (t *Transport) decodeTask(o toolcall.OfferedTask) (toolcall.Task, error) {
 	if err := strictjson.UnmarshalOpen(o.Record, &version, strictjson.MaxBytes(maxReply)); err == nil && version.V > toolcall.RecordVersion {
 		return toolcall.Task{}, fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, version.V, toolcall.RecordVersion)
 	}
-	var f toolcall.EventRecord
-	if err := strictjson.Unmarshal(o.Record, &f, strictjson.MaxBytes(maxReply)); err != nil {
+	var rec toolcall.EventRecord
+	if err := strictjson.Unmarshal(o.Record, &rec, strictjson.MaxBytes(maxReply)); err != nil {
 		return toolcall.Task{}, err
 	}
-	if f.V != toolcall.RecordVersion || f.Call == nil {
+	if rec.V != toolcall.RecordVersion || rec.Call == nil {
 		return toolcall.Task{}, errors.New("it is not the event record of a call")
 	}
 	return toolcall.Task{
-		Record: &f, ID: o.Task, Delivered: o.Delivered,
+		Record: &rec, ID: o.Task, Delivered: o.Delivered,
 		Ack: func(ctx context.Context) error { return t.ack(ctx, o, false, 0) },
 		Release: func(d time.Duration) error {
 			ctx, stop := context.WithTimeout(context.Background(), ackTimeout)

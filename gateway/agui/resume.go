@@ -244,10 +244,10 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		return err
 	}
 	engine.OrderResponses(ctx, approver, responses)
-	for _, a := range responses {
-		q := requests[a.Call]
+	for _, resp := range responses {
+		q := requests[resp.Call]
 		r.answered[q.ID] = true
-		_, err = approver.SubmitResponse(ctx, a)
+		_, err = approver.SubmitResponse(ctx, resp)
 		if isOvertaken(err) {
 			delete(r.answered, q.ID)
 			if c := toolcall.CallOf(err); c != nil { // so that the client learns the outcome

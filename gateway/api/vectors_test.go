@@ -185,15 +185,15 @@ const refundInput = `{"order": "A-1", "cents": 9007199254740993, "rate": 1.10}`
 
 // vectorRequest returns an approval request of the tool refund.
 func vectorRequest(change func(*toolcall.ApprovalRequest)) toolcall.ApprovalRequest {
-	q := toolcall.ApprovalRequest{
+	req := toolcall.ApprovalRequest{
 		V: 1, Key: toolcall.Key{Space: "default", Session: "s/é", Reply: "r 1", Call: "c1"}, Tool: "refund", Input: refundInput,
 		Text: "Refund <A-1>?", Rule: "refunds", Source: "rules.yaml", Reason: "rule refunds: matches",
 		Requirement: toolcall.Requirement{Users: []string{}, Quorum: 2, Deadline: vectorTime.Add(time.Hour)}, Bundle: "sha256:" + strings.Repeat("ab", 32),
 	}
 	if change != nil {
-		change(&q)
+		change(&req)
 	}
-	return q
+	return req
 }
 
 type digestRow struct {
@@ -206,24 +206,24 @@ func TestVectorsDigests(t *testing.T) {
 	t.Parallel()
 	var rows []digestRow
 	add := func(name string, change func(*toolcall.ApprovalRequest)) {
-		q := vectorRequest(change)
-		text, err := strictjson.Marshal(q)
+		req := vectorRequest(change)
+		text, err := strictjson.Marshal(req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		digest, err := q.Digest()
+		digest, err := req.Digest()
 		if err != nil {
 			t.Fatal(err)
 		}
 		rows = append(rows, digestRow{name, string(text), digest})
 	}
 	hide := func(input string, salt string, paths ...string) func(*toolcall.ApprovalRequest) {
-		return func(q *toolcall.ApprovalRequest) { q.Input, q.Salt, q.Hidden = input, salt, paths }
+		return func(req *toolcall.ApprovalRequest) { req.Input, req.Salt, req.Hidden = input, salt, paths }
 	}
 	add("plain", nil)
-	add("one byte of white space in the input", func(q *toolcall.ApprovalRequest) { q.Input = strings.Replace(q.Input, ", ", ",", 1) })
-	add("another integer beyond doubles", func(q *toolcall.ApprovalRequest) { q.Input = strings.Replace(q.Input, "993", "992", 1) })
-	add("input that is no JSON", func(q *toolcall.ApprovalRequest) { q.Input = "not \u2028 json" })
+	add("one byte of white space in the input", func(req *toolcall.ApprovalRequest) { req.Input = strings.Replace(req.Input, ", ", ",", 1) })
+	add("another integer beyond doubles", func(req *toolcall.ApprovalRequest) { req.Input = strings.Replace(req.Input, "993", "992", 1) })
+	add("input that is no JSON", func(req *toolcall.ApprovalRequest) { req.Input = "not \u2028 json" })
 	const login = `{"user":"ann","password":"s3cret","cards":[{"number":"1","name":"a"},"2",{"number":["3"]}],"odd name":{"x":1},"n":9007199254740993}`
 	for _, path := range []string{"args.password", "args.cards.number", `args.cards["1"]`, "args.cards.*", "args.cards.*.number", `args["odd name"].x`, "args.user.first", "args.n", "args.none", "args.*", "args.*.number", "args", "caller.user", "args..x"} {
 		add("hidden "+path, hide(login, "salt", path))
@@ -249,19 +249,19 @@ type grantRow struct {
 // change is called before the grant is signed.
 func vectorRecord(t *testing.T, change func(*toolcall.EventRecord, *toolcall.Grant)) *toolcall.EventRecord {
 	t.Helper()
-	q := vectorRequest(nil)
+	req := vectorRequest(nil)
 	c := &toolcall.Call{
-		Key: q.Key, Runtime: "bot", Tool: q.Tool, Input: q.Input, State: message.ToolCallSubmitted, Cause: "submit", Proposal: "sha256:00",
-		Request: &q, Placement: toolcall.PlaceRemote, Attempt: toolcall.Attempt{Number: 1, OfferedAt: vectorTime}, ProposedAt: vectorTime, UpdatedAt: vectorTime, Records: 2,
+		Key: req.Key, Runtime: "bot", Tool: req.Tool, Input: req.Input, State: message.ToolCallSubmitted, Cause: "submit", Proposal: "sha256:00",
+		Request: &req, Placement: toolcall.PlaceRemote, Attempt: toolcall.Attempt{Number: 1, OfferedAt: vectorTime}, ProposedAt: vectorTime, UpdatedAt: vectorTime, Records: 2,
 	}
-	f := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "1", By: toolcall.Principal{Role: toolcall.RoleEngine, Name: "engine"}, At: vectorTime, Engine: "eng", Call: c}
+	rec := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "1", By: toolcall.Principal{Role: toolcall.RoleEngine, Name: "engine"}, At: vectorTime, Engine: "eng", Call: c}
 	g := &toolcall.Grant{
-		V: 1, Key: q.Key, IdempotencyKey: q.Key.IdempotencyKey(), Tool: q.Tool, Attempt: 1, Bundle: q.Bundle, Nonce: "nonce",
+		V: 1, Key: req.Key, IdempotencyKey: req.Key.IdempotencyKey(), Tool: req.Tool, Attempt: 1, Bundle: req.Bundle, Nonce: "nonce",
 		Approvals: []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "token"}, At: vectorTime.Add(1500 * time.Millisecond)}},
 		NotBefore: vectorTime, Expires: vectorTime.Add(time.Hour),
 	}
 	if change != nil {
-		change(f, g)
+		change(rec, g)
 	}
 	if g.Digest == "" {
 		digest, err := c.Request.Digest()
@@ -274,14 +274,14 @@ func vectorRecord(t *testing.T, change func(*toolcall.EventRecord, *toolcall.Gra
 		t.Fatal(err)
 	}
 	c.Attempt.Grant = g
-	return f
+	return rec
 }
 
 func TestVectorsGrants(t *testing.T) {
 	t.Parallel()
 	var rows []grantRow
-	add := func(name string, r grantRow, f *toolcall.EventRecord, tamper ...string) {
-		text, err := strictjson.Marshal(f)
+	add := func(name string, r grantRow, rec *toolcall.EventRecord, tamper ...string) {
+		text, err := strictjson.Marshal(rec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -305,10 +305,12 @@ func TestVectorsGrants(t *testing.T) {
 
 	add("genuine", grantRow{}, plain())
 	add("genuine, one of several keys", grantRow{Trusted: []string{"other", "first"}}, plain())
-	add("genuine, with a route", grantRow{Subject: "exec.payments"}, change(func(f *record, g *grant) {
-		g.Route, f.Call.Decision = "exec.payments", &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
+	add("genuine, with a route", grantRow{Subject: "exec.payments"}, change(func(rec *record, g *grant) {
+		g.Route, rec.Call.Decision = "exec.payments", &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
 	}))
-	add("genuine, with hidden arguments", grantRow{}, change(func(f *record, _ *grant) { f.Call.Request.Hidden, f.Call.Request.Salt = []string{"args.order"}, "salt" }))
+	add("genuine, with hidden arguments", grantRow{}, change(func(rec *record, _ *grant) {
+		rec.Call.Request.Hidden, rec.Call.Request.Salt = []string{"args.order"}, "salt"
+	}))
 	add("genuine, at its first instant", grantRow{Now: vectorTime.Format(time.RFC3339)}, plain())
 
 	add("unknown key", grantRow{Trusted: []string{"other"}}, plain())
@@ -321,82 +323,84 @@ func TestVectorsGrants(t *testing.T) {
 
 	add("other arguments everywhere", grantRow{}, plain(), `\"A-1\"`, `\"A-2\"`)
 	add("a changed integer beyond doubles", grantRow{}, plain(), "9007199254740993", "9007199254740992")
-	add("other arguments in the call", grantRow{}, change(func(f *record, _ *grant) { f.Call.Input = `{}` }))
+	add("other arguments in the call", grantRow{}, change(func(rec *record, _ *grant) { rec.Call.Input = `{}` }))
 	add("changed white space", grantRow{}, plain(), `, \"cents`, `,\"cents`)
 	add("changed text", grantRow{}, plain(), "Refund <A-1>?", "Refund <A-1>!")
 	add("changed requirement", grantRow{}, plain(), `"quorum":2`, `"quorum":1`)
-	add("hidden arguments changed", grantRow{}, change(func(f *record, _ *grant) { f.Call.Request.Hidden, f.Call.Request.Salt = []string{"args.order"}, "salt" }), `\"A-1\"`, `\"A-2\"`)
-	add("redacted arguments", grantRow{}, change(func(f *record, g *grant) {
-		q := f.Call.Request
-		q.Hidden, q.Salt = []string{"args.order"}, "salt"
+	add("hidden arguments changed", grantRow{}, change(func(rec *record, _ *grant) {
+		rec.Call.Request.Hidden, rec.Call.Request.Salt = []string{"args.order"}, "salt"
+	}), `\"A-1\"`, `\"A-2\"`)
+	add("redacted arguments", grantRow{}, change(func(rec *record, g *grant) {
+		req := rec.Call.Request
+		req.Hidden, req.Salt = []string{"args.order"}, "salt"
 		var err error
-		if g.Digest, err = q.Digest(); err != nil {
+		if g.Digest, err = req.Digest(); err != nil {
 			t.Fatal(err)
 		}
-		redacted := q.Redacted()
-		f.Call.Request, f.Call.Input = &redacted, redacted.Input
+		redacted := req.Redacted()
+		rec.Call.Request, rec.Call.Input = &redacted, redacted.Input
 	}))
 	add("changed nonce", grantRow{}, plain(), `"nonce":"nonce"`, `"nonce":"other"`)
 	add("changed approval", grantRow{}, plain(), `"name":"ann"`, `"name":"bob"`)
 	add("changed end", grantRow{}, plain(), `"expires":"2000-01-01T01`, `"expires":"2000-01-01T02`)
 	add("signature cut", grantRow{}, plain(), `"sig":"`, `"sig":"A`)
-	f := plain()
-	f.Call.Attempt.Grant.Sig = ""
-	add("not signed", grantRow{}, f)
-	f = plain()
-	f.Call.Attempt.Grant.Sig = "=*="
-	add("signature is no base64url", grantRow{}, f)
-	f = plain()
-	if err := f.Call.Attempt.Grant.Sign(vectorKeys()["other"]); err != nil {
+	rec := plain()
+	rec.Call.Attempt.Grant.Sig = ""
+	add("not signed", grantRow{}, rec)
+	rec = plain()
+	rec.Call.Attempt.Grant.Sig = "=*="
+	add("signature is no base64url", grantRow{}, rec)
+	rec = plain()
+	if err := rec.Call.Attempt.Grant.Sign(vectorKeys()["other"]); err != nil {
 		t.Fatal(err)
 	}
-	f.Call.Attempt.Grant.KeyID = toolcall.KeyID(vectorKeys()["first"].Public().(ed25519.PublicKey))
-	add("signed by another key", grantRow{Trusted: []string{"first", "other"}}, f)
-	f = plain()
-	f.Call.Attempt.Grant = nil
-	add("no grant", grantRow{}, f)
-	f = plain()
-	f.Call.Request = nil
-	add("no approval request", grantRow{}, f)
+	rec.Call.Attempt.Grant.KeyID = toolcall.KeyID(vectorKeys()["first"].Public().(ed25519.PublicKey))
+	add("signed by another key", grantRow{Trusted: []string{"first", "other"}}, rec)
+	rec = plain()
+	rec.Call.Attempt.Grant = nil
+	add("no grant", grantRow{}, rec)
+	rec = plain()
+	rec.Call.Request = nil
+	add("no approval request", grantRow{}, rec)
 
-	add("other session", grantRow{}, change(func(f *record, g *grant) { g.Session = "other" }))
-	add("request of another call", grantRow{}, change(func(f *record, g *grant) { f.Call.Request.Call = "c2" }))
-	add("call of another reply", grantRow{}, change(func(f *record, g *grant) { f.Call.Reply = "r2" }))
-	add("other tool", grantRow{}, change(func(f *record, g *grant) { g.Tool = "other" }))
-	add("request of another tool", grantRow{}, change(func(f *record, g *grant) { f.Call.Request.Tool = "other" }))
-	add("call of another tool", grantRow{}, change(func(f *record, g *grant) { f.Call.Tool = "other" }))
-	add("other attempt", grantRow{}, change(func(f *record, g *grant) { g.Attempt = 2 }))
-	add("other bundle", grantRow{}, change(func(f *record, g *grant) { g.Bundle = "sha256:00" }))
-	add("other version", grantRow{}, change(func(f *record, g *grant) { g.V = 2 }))
-	add("other idempotency key", grantRow{}, change(func(f *record, g *grant) { g.IdempotencyKey = "ak_00" }))
-	add("grant with a route without a decision", grantRow{}, change(func(f *record, g *grant) { g.Route = "exec.payments" }))
-	add("route of other workers", grantRow{}, change(func(f *record, g *grant) {
-		g.Route, f.Call.Decision = "exec.payments", &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
+	add("other session", grantRow{}, change(func(rec *record, g *grant) { g.Session = "other" }))
+	add("request of another call", grantRow{}, change(func(rec *record, g *grant) { rec.Call.Request.Call = "c2" }))
+	add("call of another reply", grantRow{}, change(func(rec *record, g *grant) { rec.Call.Reply = "r2" }))
+	add("other tool", grantRow{}, change(func(rec *record, g *grant) { g.Tool = "other" }))
+	add("request of another tool", grantRow{}, change(func(rec *record, g *grant) { rec.Call.Request.Tool = "other" }))
+	add("call of another tool", grantRow{}, change(func(rec *record, g *grant) { rec.Call.Tool = "other" }))
+	add("other attempt", grantRow{}, change(func(rec *record, g *grant) { g.Attempt = 2 }))
+	add("other bundle", grantRow{}, change(func(rec *record, g *grant) { g.Bundle = "sha256:00" }))
+	add("other version", grantRow{}, change(func(rec *record, g *grant) { g.V = 2 }))
+	add("other idempotency key", grantRow{}, change(func(rec *record, g *grant) { g.IdempotencyKey = "ak_00" }))
+	add("grant with a route without a decision", grantRow{}, change(func(rec *record, g *grant) { g.Route = "exec.payments" }))
+	add("route of other workers", grantRow{}, change(func(rec *record, g *grant) {
+		g.Route, rec.Call.Decision = "exec.payments", &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
 	}))
-	add("call with a route that the grant lacks", grantRow{}, change(func(f *record, _ *grant) {
-		f.Call.Decision = &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
+	add("call with a route that the grant lacks", grantRow{}, change(func(rec *record, _ *grant) {
+		rec.Call.Decision = &toolcall.Decision{Behavior: "allow", Route: "exec.payments"}
 	}))
 	add("no route for a worker of a route", grantRow{Subject: "exec.payments"}, plain())
 
-	add("started already", grantRow{}, change(func(f *record, g *grant) { f.Call.Attempt.Claim = "mine" }))
-	add("blocked", grantRow{}, change(func(f *record, g *grant) { f.Call.Blocked = toolcall.BlockedUnknown }))
-	add("retried later", grantRow{}, change(func(f *record, g *grant) { f.Call.RetryAt = vectorTime.Add(time.Hour) }))
-	add("finished", grantRow{}, change(func(f *record, g *grant) { f.Call.State = message.ToolCallFinished }))
-	add("asking", grantRow{}, change(func(f *record, g *grant) { f.Call.State = message.ToolCallAsking }))
-	add("run by the runtime", grantRow{}, change(func(f *record, g *grant) { f.Call.Placement = toolcall.PlaceExternal }))
-	add("a note", grantRow{}, change(func(f *record, g *grant) { f.Note = &toolcall.Note{What: "late_result"} }))
-	add("a record for newer workers", grantRow{}, change(func(f *record, g *grant) { f.V = toolcall.RecordVersion + 1 }))
+	add("started already", grantRow{}, change(func(rec *record, g *grant) { rec.Call.Attempt.Claim = "mine" }))
+	add("blocked", grantRow{}, change(func(rec *record, g *grant) { rec.Call.Blocked = toolcall.BlockedUnknown }))
+	add("retried later", grantRow{}, change(func(rec *record, g *grant) { rec.Call.RetryAt = vectorTime.Add(time.Hour) }))
+	add("finished", grantRow{}, change(func(rec *record, g *grant) { rec.Call.State = message.ToolCallFinished }))
+	add("asking", grantRow{}, change(func(rec *record, g *grant) { rec.Call.State = message.ToolCallAsking }))
+	add("run by the runtime", grantRow{}, change(func(rec *record, g *grant) { rec.Call.Placement = toolcall.PlaceExternal }))
+	add("a note", grantRow{}, change(func(rec *record, g *grant) { rec.Note = &toolcall.Note{What: "late_result"} }))
+	add("a record for newer workers", grantRow{}, change(func(rec *record, g *grant) { rec.V = toolcall.RecordVersion + 1 }))
 	compareVectors(t, "grants.json", map[string]any{"keys": publicTexts(), "tool": "refund", "rows": rows})
 }
 
 // verdictOf returns what a Worker does with a task: run, refuse, expired or early.
 func verdictOf(t *testing.T, r grantRow) (verdict string) {
 	t.Helper()
-	var f toolcall.EventRecord
-	if err := strictjson.UnmarshalOpen([]byte(r.Record), &f); err != nil {
+	var rec toolcall.EventRecord
+	if err := strictjson.UnmarshalOpen([]byte(r.Record), &rec); err != nil {
 		t.Fatalf("%s: %v", r.Name, err)
 	}
-	if f.V > toolcall.RecordVersion { // transports return such a record before a Worker sees it
+	if rec.V > toolcall.RecordVersion { // transports return such a record before a Worker sees it
 		return "early"
 	}
 	now, err := time.Parse(time.RFC3339, r.Now)
@@ -405,7 +409,7 @@ func verdictOf(t *testing.T, r grantRow) (verdict string) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(now))
-		said := &oneTask{record: &f, verdict: make(chan string, 8)}
+		said := &oneTask{record: &rec, verdict: make(chan string, 8)}
 		run := func(context.Context, executor.Task) (executor.Output, error) { return executor.Output{}, nil }
 		w, err := executor.NewWorker(said, "refund", run, keySetOf(r.Trusted), executor.WithRoute(r.Subject), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithDrainTimeout(0))
 		if err != nil {

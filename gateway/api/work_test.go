@@ -136,11 +136,11 @@ func (w *world) take(limit int) []toolcall.OfferedTask {
 
 func ownedBy(t *testing.T, task toolcall.OfferedTask) owned {
 	t.Helper()
-	var f toolcall.EventRecord
-	if err := json.Unmarshal(task.Record, &f); err != nil {
+	var rec toolcall.EventRecord
+	if err := json.Unmarshal(task.Record, &rec); err != nil {
 		t.Fatal(err)
 	}
-	c := f.Call
+	c := rec.Call
 	return owned{Session: c.Session, Reply: c.Reply, Call: c.Call, Attempt: c.Attempt.Number, Claim: "x", Request: "1", Nonce: c.Attempt.Grant.Nonce}
 }
 

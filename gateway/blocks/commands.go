@@ -181,8 +181,8 @@ func (c *conn) approve(ctx context.Context, p *gateway.Peer, cmd *blockstream.Ap
 	if err != nil {
 		return c.fail(ctx, err, cmd.Key)
 	}
-	for _, a := range responses {
-		if _, err := cl.SubmitResponse(ctx, a); err != nil && !c.fail(ctx, err, cmd.Key) {
+	for _, resp := range responses {
+		if _, err := cl.SubmitResponse(ctx, resp); err != nil && !c.fail(ctx, err, cmd.Key) {
 			return false
 		}
 	}

@@ -214,28 +214,28 @@ func (i *bulkItem) answer(ctx context.Context, c engine.Client, p *gateway.Peer,
 	}
 	open := filter{Show: showOpen}
 	i.row = row{Key: i.Key, ID: domID(k), Href: address(k, nil), Summary: string(k.Call)}
-	a, err := responseOf(f, k, nil, now)
+	resp, err := responseOf(f, k, nil, now)
 	if err == nil && ctx.Err() != nil {
 		i.Note = "not sent: the confirmation ran out of time. Respond again"
 		return &message.Error{Code: message.CodeUnavailable, Op: "submit_response", What: i.Note, Err: ctx.Err()}
 	}
 	var call *toolcall.Call
 	if err == nil {
-		call, err = c.SubmitResponse(ctx, a)
+		call, err = c.SubmitResponse(ctx, resp)
 	}
 	if err != nil {
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
 		defer cancel()
 		if shown, failed := c.Show(look, toolcall.ShowRequest{V: 1, Key: k}); failed == nil {
 			i.row = rowOf(shown.Call, p, false, open, toolcall.Key{}, now)
-			if asked.IsUnsure(err) && shown.Call.HasResponse(p.Name, a) {
+			if asked.IsUnsure(err) && shown.Call.HasResponse(p.Name, resp) {
 				call, err = shown.Call, nil
 			}
 		}
 	}
 	switch {
 	case err == nil:
-		i.row, i.Note, i.OK = rowOf(call, p, false, open, toolcall.Key{}, now), asked.Outcome(a, call), true
+		i.row, i.Note, i.OK = rowOf(call, p, false, open, toolcall.Key{}, now), asked.Outcome(resp, call), true
 	case errors.Is(err, message.ErrDigest):
 		i.Note = "not sent: the request changed after the confirmation listed it"
 	case asked.IsUnsure(err):

@@ -135,12 +135,12 @@ func (c *card) fillEdit(p *gateway.Peer, v *panel) {
 
 // offerStanding offers the standing approvals that the policy permits.
 func (c *card) offerStanding(v *panel) {
-	q := c.Call.Request
-	if q == nil || c.Redacted {
+	req := c.Call.Request
+	if req == nil || c.Redacted {
 		return
 	}
-	v.Limits = q.Requirement.Remember
-	v.CanTerm = v.Limits != nil || q.Rule == ""
+	v.Limits = req.Requirement.Remember
+	v.CanTerm = v.Limits != nil || req.Rule == ""
 	if !v.CanTerm {
 		return
 	}
@@ -199,24 +199,24 @@ func inputOf(f *form) *string {
 
 // responseOf builds the response from a form, with the form's digest.
 func responseOf(f *form, k toolcall.Key, suggested []message.PermissionRule, now time.Time) (toolcall.Response, error) {
-	a := toolcall.Response{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
+	resp := toolcall.Response{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
 	switch f.Do {
 	case doReject:
-		a.Feedback = f.Feedback
+		resp.Feedback = f.Feedback
 	case doRespond:
-		a.Output = f.Output
+		resp.Output = f.Output
 	case doDelegate:
-		a.To, a.Note = f.To, f.Note
+		resp.To, resp.Note = f.To, f.Note
 	case doSkip:
-		a.Note = f.Note
+		resp.Note = f.Note
 	case doApprove, doEdit:
-		return a, f.addTerms(&a, suggested, now)
+		return resp, f.addTerms(&resp, suggested, now)
 	}
-	return a, nil
+	return resp, nil
 }
 
 // addTerms adds the standing approval to a response.
-func (f *form) addTerms(a *toolcall.Response, suggested []message.PermissionRule, now time.Time) error {
+func (f *form) addTerms(resp *toolcall.Response, suggested []message.PermissionRule, now time.Time) error {
 	if f.Remember == "" {
 		return nil
 	}
@@ -238,7 +238,7 @@ func (f *form) addTerms(a *toolcall.Response, suggested []message.PermissionRule
 		return bad("no rule is selected", "select a rule, or approve only this call")
 	}
 	if f.Remember == "letter" {
-		a.Rules = rules
+		resp.Rules = rules
 		return nil
 	}
 	t := &toolcall.StandingTerms{Rules: rules, Scope: toolcall.StandingScope(f.Scope)}
@@ -259,7 +259,7 @@ func (f *form) addTerms(a *toolcall.Response, suggested []message.PermissionRule
 	if f.Path != "" || f.Limit != "" {
 		t.Budget = &toolcall.Budget{Path: f.Path, Limit: f.Limit}
 	}
-	a.Remember = t
+	resp.Remember = t
 	return nil
 }
 

@@ -83,14 +83,14 @@ func (in *Console) answer(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 		if err != nil {
 			return err
 		}
-		a, err := responseOf(f, k, suggested, in.now())
+		resp, err := responseOf(f, k, suggested, in.now())
 		if err != nil {
 			return err
 		}
-		if err := in.useLink(ctx, c, p.Name, f, a); err != nil {
+		if err := in.useLink(ctx, c, p.Name, f, resp); err != nil {
 			return err
 		}
-		_, err = c.SubmitResponse(ctx, a)
+		_, err = c.SubmitResponse(ctx, resp)
 		return err
 	})
 }
@@ -175,9 +175,9 @@ func sentFlash(c *toolcall.Call, who, do string) *flash {
 		if v.By.Name != who {
 			continue
 		}
-		a := toolcall.Response{Kind: v.Kind, Digest: v.Digest}
-		a.Digest = cmp.Or(v.Made, a.Digest)
-		return &flash{Tone: "good", Text: "You " + reveal.Line(asked.Outcome(a, c)) + "."}
+		resp := toolcall.Response{Kind: v.Kind, Digest: v.Digest}
+		resp.Digest = cmp.Or(v.Made, resp.Digest)
+		return &flash{Tone: "good", Text: "You " + reveal.Line(asked.Outcome(resp, c)) + "."}
 	}
 	return nil
 }
@@ -233,26 +233,26 @@ func (in *Console) showLink(w http.ResponseWriter, r *http.Request, p *gateway.P
 
 // useLink uses up the link of a form just before its response goes to the engine. A response that
 // would be refused does not use it up, except where only the engine knows the groups.
-func (in *Console) useLink(ctx context.Context, c engine.Client, who string, f *form, a toolcall.Response) error {
+func (in *Console) useLink(ctx context.Context, c engine.Client, who string, f *form, resp toolcall.Response) error {
 	if f.Link == "" {
 		return nil
 	}
 	token := f.Link
-	k, is, err := in.openLink(token, a.Key.Space)
+	k, is, err := in.openLink(token, resp.Key.Space)
 	if err != nil {
 		return err
 	}
-	if k != a.Key || is.Digest != a.Digest || is.Do != f.Do {
+	if k != resp.Key || is.Digest != resp.Digest || is.Do != f.Do {
 		return &message.Error{Code: message.CodeInvalid, Op: "use link", What: "the link is for another response", Hint: "open it again"}
 	}
 	shown, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k})
 	if err != nil {
 		return err
 	}
-	if shown.Call.State != message.ToolCallAsking || shown.Call.Digest != a.Digest || asked.MayRespond(shown.Call, who) == asked.No {
+	if shown.Call.State != message.ToolCallAsking || shown.Call.Digest != resp.Digest || asked.MayRespond(shown.Call, who) == asked.No {
 		return nil // the engine says what is wrong
 	}
-	link, err := in.links.Open(token, a.Key.Space)
+	link, err := in.links.Open(token, resp.Key.Space)
 	if err != nil {
 		return err
 	}

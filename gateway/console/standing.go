@@ -75,8 +75,8 @@ func (v *standingView) read(ctx context.Context, p *gateway.Peer, q url.Values) 
 	if err != nil {
 		return err
 	}
-	for _, l := range page.StandingApprovals {
-		if row := standingRowOf(l, p, v.shell); v.Ended == (row.State != toolcall.StandingActive) {
+	for _, s := range page.StandingApprovals {
+		if row := standingRowOf(s, p, v.shell); v.Ended == (row.State != toolcall.StandingActive) {
 			v.Rows = append(v.Rows, row)
 		}
 	}
@@ -100,32 +100,32 @@ func (v *standingView) read(ctx context.Context, p *gateway.Peer, q url.Values) 
 	return nil
 }
 
-func standingRowOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) standingRow {
-	r := standingRow{StandingApproval: l, State: l.State(s.Now), Scope: asked.Scope(l.Terms.Scope), From: address(l.From, nil), Uses: -1, Href: pathStanding + "?" + url.Values{"id": {string(l.ID)}}.Encode()}
-	for _, rule := range l.Terms.Rules {
+func standingRowOf(sa *toolcall.StandingApproval, p *gateway.Peer, s shell) standingRow {
+	r := standingRow{StandingApproval: sa, State: sa.State(s.Now), Scope: asked.Scope(sa.Terms.Scope), From: address(sa.From, nil), Uses: -1, Href: pathStanding + "?" + url.Values{"id": {string(sa.ID)}}.Encode()}
+	for _, rule := range sa.Terms.Rules {
 		r.Rules = append(r.Rules, asked.RuleText(rule))
 	}
-	for _, path := range slices.Sorted(maps.Keys(l.Same)) {
-		r.Same = append(r.Same, path+" is "+l.Same[path])
+	for _, path := range slices.Sorted(maps.Keys(sa.Same)) {
+		r.Same = append(r.Same, path+" is "+sa.Same[path])
 	}
-	switch l.Terms.Scope {
+	switch sa.Terms.Scope {
 	case toolcall.ScopeSession, toolcall.ScopeCallLike:
-		r.Limits = "session " + string(l.Session)
+		r.Limits = "session " + string(sa.Session)
 	case toolcall.ScopeAgent:
-		r.Limits = "agent " + l.Agent + " of " + l.User
+		r.Limits = "agent " + sa.Agent + " of " + sa.User
 	case toolcall.ScopeUser:
-		r.Limits = "runtime " + l.User
+		r.Limits = "runtime " + sa.User
 	case toolcall.ScopeSpace:
 	}
-	if l.Counted() {
-		r.Uses = l.UsesLeft()
-		r.Share = 100 * r.Uses / l.Terms.Uses
+	if sa.Counted() {
+		r.Uses = sa.UsesLeft()
+		r.Share = 100 * r.Uses / sa.Terms.Uses
 	}
-	if l.Use != nil {
-		r.Last = l.Use.At
+	if sa.Use != nil {
+		r.Last = sa.Use.At
 	}
 	mine := s.Operator
-	for i, g := range l.GrantedBy {
+	for i, g := range sa.GrantedBy {
 		if i > 0 {
 			r.By += ", "
 		}

@@ -87,23 +87,23 @@ func TestTerms(t *testing.T) {
 		f.Do, f.Digest = doApprove, "sha256:1"
 		return responseOf(&f, toolcall.Key{}, suggested, now)
 	}
-	a, err := answer(form{Remember: "terms", Rules: []int{0}, Contents: map[int]string{0: "rm /tmp/a/b:*"}, Scope: "session", Last: "1h", Uses: "3", Path: "args.n", Limit: "10"})
+	resp, err := answer(form{Remember: "terms", Rules: []int{0}, Contents: map[int]string{0: "rm /tmp/a/b:*"}, Scope: "session", Last: "1h", Uses: "3", Path: "args.n", Limit: "10"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := a.Remember
-	if *r.Rules[0].RuleContent != "rm /tmp/a/b:*" || text != "rm /tmp/a:*" || r.Uses != 3 || !r.Until.Equal(now.Add(time.Hour)) || r.Budget.Limit != "10" || a.Rules != nil {
+	r := resp.Remember
+	if *r.Rules[0].RuleContent != "rm /tmp/a/b:*" || text != "rm /tmp/a:*" || r.Uses != 3 || !r.Until.Equal(now.Add(time.Hour)) || r.Budget.Limit != "10" || resp.Rules != nil {
 		t.Errorf("the terms are %+v", r)
 	}
-	if a, err = answer(form{Remember: "letter", Rules: []int{1}}); err != nil || len(a.Rules) != 1 || a.Remember != nil {
-		t.Errorf("with the exact rule: %+v, %v", a, err)
+	if resp, err = answer(form{Remember: "letter", Rules: []int{1}}); err != nil || len(resp.Rules) != 1 || resp.Remember != nil {
+		t.Errorf("with the exact rule: %+v, %v", resp, err)
 	}
-	if a, err = answer(form{Rules: []int{0}}); err != nil || a.Rules != nil || a.Remember != nil {
-		t.Errorf("with nothing to remember: %+v, %v", a, err)
+	if resp, err = answer(form{Rules: []int{0}}); err != nil || resp.Rules != nil || resp.Remember != nil {
+		t.Errorf("with nothing to remember: %+v, %v", resp, err)
 	}
 	for _, bad := range []form{{Remember: "terms"}, {Remember: "letter", Rules: []int{2}}, {Remember: "terms", Rules: []int{0}, Last: "-1h"}, {Remember: "terms", Rules: []int{0}, Uses: "0"}} {
-		if a, err := answer(bad); err == nil {
-			t.Errorf("%+v is accepted as %+v", bad, a.Remember)
+		if resp, err := answer(bad); err == nil {
+			t.Errorf("%+v is accepted as %+v", bad, resp.Remember)
 		}
 	}
 }

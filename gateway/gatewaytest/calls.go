@@ -97,14 +97,14 @@ func (s *Space) Reject(name string, k toolcall.Key, feedback string) *toolcall.C
 }
 
 // SubmitResponse responds to the current approval request of a call.
-func (s *Space) SubmitResponse(name string, a toolcall.Response) *toolcall.Call {
+func (s *Space) SubmitResponse(name string, resp toolcall.Response) *toolcall.Call {
 	s.w.t.Helper()
-	if a.Digest == "" {
-		a.Digest = s.Show(a.Key).Digest
+	if resp.Digest == "" {
+		resp.Digest = s.Show(resp.Key).Digest
 	}
-	c, err := s.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(s.w.t.Context(), a)
+	c, err := s.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(s.w.t.Context(), resp)
 	if err != nil {
-		s.w.t.Fatalf("answer of %s to %s: %v", name, a.Key, err)
+		s.w.t.Fatalf("answer of %s to %s: %v", name, resp.Key, err)
 	}
 	return c
 }

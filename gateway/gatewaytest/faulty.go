@@ -56,11 +56,11 @@ func (j *faulty) check(ctx context.Context, writes bool) error {
 func (j *faulty) ready(ctx context.Context) error { return j.check(ctx, true) }
 
 // Append implements engine.Journal.
-func (j *faulty) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+func (j *faulty) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if err := j.check(ctx, true); err != nil {
 		return 0, err
 	}
-	return j.Journal.Append(ctx, f, prev)
+	return j.Journal.Append(ctx, rec, prev)
 }
 
 // AppendEvent implements engine.Journal.

@@ -47,16 +47,16 @@ type LinkSet struct {
 	Reject  string `json:"reject,omitzero"`
 }
 
-func eventOf(f *toolcall.EventRecord) Event {
+func eventOf(rec *toolcall.EventRecord) Event {
 	switch {
-	case f == nil || f.Call == nil || f.Note != nil:
+	case rec == nil || rec.Call == nil || rec.Note != nil:
 		return ""
-	case f.Call.State == message.ToolCallFinished:
+	case rec.Call.State == message.ToolCallFinished:
 		return EventOutcome
-	case f.Call.State != message.ToolCallAsking:
+	case rec.Call.State != message.ToolCallAsking:
 		return ""
 	}
-	switch f.Kind() {
+	switch rec.Kind() {
 	case "vote", "skip", "delegate": // the approval request is the same
 		return ""
 	case "escalate":
@@ -103,8 +103,8 @@ func (n *Notice) encode() ([]byte, error) {
 	short := *n
 	short.Call = n.Call.Clone()
 	short.Call.Input, short.Cut = "", []string{"call.input"}
-	if q := short.Call.Request; q != nil {
-		cut := *q
+	if req := short.Call.Request; req != nil {
+		cut := *req
 		cut.Input, short.Call.Request = "", &cut
 		short.Cut = append(short.Cut, "call.request.input")
 	}

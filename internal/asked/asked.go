@@ -187,20 +187,20 @@ func RuleText(r message.PermissionRule) string {
 
 // Why returns the rule and its reason.
 func Why(c *toolcall.Call) []string {
-	q := c.Request
+	req := c.Request
 	rule := "no rule"
-	if q.Rule != "" {
-		rule = "rule " + reveal.Line(q.Rule)
+	if req.Rule != "" {
+		rule = "rule " + reveal.Line(req.Rule)
 	}
-	if q.Source != "" {
-		rule += " (" + reveal.Line(Source(q.Source)) + ")"
+	if req.Source != "" {
+		rule += " (" + reveal.Line(Source(req.Source)) + ")"
 	}
 	out := []string{rule}
 	if text := Definition(c); c.Definition.Changed() {
 		out = append(out, text)
 	}
-	if q.Reason != "" {
-		out = append(out, reveal.Line(q.Reason))
+	if req.Reason != "" {
+		out = append(out, reveal.Line(req.Reason))
 	}
 	if c.Decision != nil {
 		for _, e := range c.Decision.Errors {
@@ -421,9 +421,9 @@ func Limits(l *toolcall.RememberLimits) string {
 }
 
 // Allows names the calls that a standing approval allows.
-func Allows(l *toolcall.StandingApproval) string {
+func Allows(s *toolcall.StandingApproval) string {
 	var out []string
-	for _, r := range l.Terms.Rules {
+	for _, r := range s.Terms.Rules {
 		text := reveal.Line(r.ToolName)
 		if r.RuleContent != nil && *r.RuleContent != "" {
 			text += "(" + reveal.Line(*r.RuleContent) + ")"
@@ -434,18 +434,18 @@ func Allows(l *toolcall.StandingApproval) string {
 }
 
 // Same returns what later calls must have in common with the approved one, as "path = value".
-func Same(l *toolcall.StandingApproval) []string {
+func Same(s *toolcall.StandingApproval) []string {
 	var out []string
-	for _, path := range slices.Sorted(maps.Keys(l.Same)) {
-		out = append(out, reveal.Line(path+" = "+l.Same[path]))
+	for _, path := range slices.Sorted(maps.Keys(s.Same)) {
+		out = append(out, reveal.Line(path+" = "+s.Same[path]))
 	}
 	return out
 }
 
 // Grantors names the people who granted a standing approval.
-func Grantors(l *toolcall.StandingApproval) string {
+func Grantors(s *toolcall.StandingApproval) string {
 	var out []string
-	for _, v := range l.GrantedBy {
+	for _, v := range s.GrantedBy {
 		out = append(out, reveal.Line(v.By.Name))
 	}
 	return strings.Join(out, ", ")

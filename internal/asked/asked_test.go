@@ -117,7 +117,7 @@ func TestNeeds(t *testing.T) {
 		{"editors", toolcall.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|bob edited this and cannot approve it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement = tc.r })
+			c := asking(t, func(req *toolcall.ApprovalRequest) { req.Requirement = tc.r })
 			if got := asked.MayRespond(c, "ann"); got != tc.may {
 				t.Errorf("may respond: %v, want %v", got, tc.may)
 			}
@@ -129,8 +129,8 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestVotesAreCounted(t *testing.T) {
-	c := asking(t, func(q *toolcall.ApprovalRequest) {
-		q.Requirement = toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}
+	c := asking(t, func(req *toolcall.ApprovalRequest) {
+		req.Requirement = toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "large", Groups: []string{"ops"}}}, Quorum: 2}
 	})
 	at := time.Unix(1e9, 0)
 	c.Votes = []toolcall.Vote{
@@ -203,7 +203,7 @@ func TestDefinitionAndParentAreShown(t *testing.T) {
 
 // If several people approved a call, the verdict names all of them.
 func TestVerdictNamesAllApprovers(t *testing.T) {
-	c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement.Quorum = 2 })
+	c := asking(t, func(req *toolcall.ApprovalRequest) { req.Requirement.Quorum = 2 })
 	for _, name := range []string{"ann", "bob"} {
 		c.Votes = append(c.Votes, toolcall.Vote{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: name}, Digest: c.Digest})
 	}
@@ -289,12 +289,12 @@ func TestOutcomeOfARememberedApproval(t *testing.T) {
 	c := asking(t, nil)
 	c.State = message.ToolCallSubmitted
 	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}}}
-	a := toolcall.Response{Kind: toolcall.ResponseApprove}
-	if got := asked.Outcome(a, c); strings.Contains(got, "standing") {
+	resp := toolcall.Response{Kind: toolcall.ResponseApprove}
+	if got := asked.Outcome(resp, c); strings.Contains(got, "standing") {
 		t.Errorf("without a standing approval: %s", got)
 	}
 	c.StandingApprovals = []toolcall.StandingApproval{{ID: "sta_1"}}
-	if got := asked.Outcome(a, c); !strings.HasSuffix(got, ", and a standing approval allows later calls") {
+	if got := asked.Outcome(resp, c); !strings.HasSuffix(got, ", and a standing approval allows later calls") {
 		t.Errorf("with a standing approval: %s", got)
 	}
 }

@@ -30,7 +30,7 @@ func TestWho(t *testing.T) {
 		if got := asked.Actor(by); got != "approver "+want {
 			t.Errorf("Actor(%q) = %q, want %q", auth, got, "approver "+want)
 		}
-		c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement = toolcall.Requirement{Quorum: 2} })
+		c := asking(t, func(req *toolcall.ApprovalRequest) { req.Requirement = toolcall.Requirement{Quorum: 2} })
 		c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: by, Digest: c.Digest}}
 		for what, text := range map[string]string{
 			"Needs": strings.Join(asked.Needs(c), "\n"), "Votes": strings.Join(asked.Votes(c, time.Now()), "\n"), "Verdict": asked.Verdict(c, "eve"),

@@ -41,7 +41,7 @@ func TestObstacle(t *testing.T) {
 		{"signed", toolcall.Requirement{Signed: true}, "", "approve edit reject delegate skip", "signed approval"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement = tc.r })
+			c := asking(t, func(req *toolcall.ApprovalRequest) { req.Requirement = tc.r })
 			if tc.vote != "" {
 				c.Votes = []toolcall.Vote{{Kind: tc.vote, By: toolcall.Principal{Name: "ann"}, To: map[bool]string{true: "eve"}[tc.vote == toolcall.ResponseDelegate], Digest: c.Digest}}
 			}

@@ -9,10 +9,10 @@ import (
 )
 
 // Verb names the button that sends a response.
-func Verb(a toolcall.Response) string {
-	switch a.Kind {
+func Verb(resp toolcall.Response) string {
+	switch resp.Kind {
 	case toolcall.ResponseApprove:
-		if a.Input != nil {
+		if resp.Input != nil {
 			return "Approve as edited"
 		}
 		return "Approve"
@@ -25,7 +25,7 @@ func Verb(a toolcall.Response) string {
 	case toolcall.ResponseDelegate:
 		return "Delegate"
 	}
-	return string(a.Kind)
+	return string(resp.Kind)
 }
 
 // Refusal is the engine's error text, without the operation.
@@ -98,12 +98,12 @@ func IsUnsure(err error) bool {
 const Unsure = "outcome unknown: it may count. Open the request to see, or send it again, which does no harm"
 
 // Outcome describes a call after a response.
-func Outcome(a toolcall.Response, c *toolcall.Call) string {
+func Outcome(resp toolcall.Response, c *toolcall.Call) string {
 	if c == nil {
 		return "sent"
 	}
 	v, ok := LastVote(c)
-	text := Verb(a)
+	text := Verb(resp)
 	if ok {
 		text = Said(v)
 	}
@@ -116,7 +116,7 @@ func Outcome(a toolcall.Response, c *toolcall.Call) string {
 			return fmt.Sprintf("%s, the call is %s, and a standing approval allows later calls", text, c.Phase())
 		}
 		return fmt.Sprintf("%s, the call is %s", text, c.Phase())
-	case c.Digest != a.Digest:
+	case c.Digest != resp.Digest:
 		return "edited: it needs another approval, because " + c.Request.Reason
 	}
 	missing := 0

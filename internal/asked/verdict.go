@@ -179,24 +179,24 @@ func MayRespond(c *toolcall.Call, who string) May {
 
 // Obstacle says why the engine would refuse a person's response to a call, or "" if it would
 // not, as far as can be told without the person's groups. An edit has an input.
-func Obstacle(c *toolcall.Call, who string, a toolcall.Response) string {
+func Obstacle(c *toolcall.Call, who string, resp toolcall.Response) string {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return "The call does not wait for approval."
 	}
 	if MayRespond(c, who) == No {
 		return WhyNotAsked(c, who)
 	}
-	edits := a.Input != nil
-	if v, voted := c.VoteOf(who); voted && !v.CanRevise(a.Kind, edits) {
+	edits := resp.Input != nil
+	if v, voted := c.VoteOf(who); voted && !v.CanRevise(resp.Kind, edits) {
 		return "You " + reveal.Line(Said(v)) + ": you can only " + revisions(v) + " this request now."
 	}
 	r := c.Request.Requirement
 	switch {
-	case a.Kind == toolcall.ResponseApprove && !edits && r.ExcludeEditor && r.IsEditor(who):
+	case resp.Kind == toolcall.ResponseApprove && !edits && r.ExcludeEditor && r.IsEditor(who):
 		return "You edited these arguments and cannot approve them."
-	case a.Kind == toolcall.ResponseRespond && r.Signed:
+	case resp.Kind == toolcall.ResponseRespond && r.Signed:
 		return "You cannot supply the result: this request needs a signed approval."
-	case a.Kind == toolcall.ResponseRespond && !approvesAlone(c, who):
+	case resp.Kind == toolcall.ResponseRespond && !approvesAlone(c, who):
 		return "You cannot supply the result: others must agree, too."
 	}
 	return ""

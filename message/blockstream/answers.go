@@ -117,28 +117,28 @@ func (a *Asked) place(id message.CallID) (int, error) {
 // the same JSON as the shown ones count as an approval, because clients parse and reformat
 // arguments; the bytes that were asked about will run.
 func (c AskedCall) answer(d Decision) (toolcall.Response, error) {
-	a := toolcall.Response{Key: c.Key, Digest: c.Digest}
+	resp := toolcall.Response{Key: c.Key, Digest: c.Digest}
 	if err := d.check(); err != nil {
-		return a, err
+		return resp, err
 	}
 	switch d.Type {
 	case DecisionApprove:
-		a.Kind = toolcall.ResponseApprove
+		resp.Kind = toolcall.ResponseApprove
 	case DecisionEdit:
 		if d.Edited.Name != "" && d.Edited.Name != c.Tool {
-			return a, message.Errorf(message.CodeForbidden, "", "the edit changes the tool from %.100q to %.100q; only arguments can be changed", c.Tool, d.Edited.Name)
+			return resp, message.Errorf(message.CodeForbidden, "", "the edit changes the tool from %.100q to %.100q; only arguments can be changed", c.Tool, d.Edited.Name)
 		}
-		a.Kind = toolcall.ResponseApprove
+		resp.Kind = toolcall.ResponseApprove
 		if !jcs.Equal([]byte(c.Input), d.Edited.Args) {
 			input := string(d.Edited.Args)
-			a.Input = &input
+			resp.Input = &input
 		}
 	case DecisionReject:
-		a.Kind, a.Feedback = toolcall.ResponseReject, d.Message
+		resp.Kind, resp.Feedback = toolcall.ResponseReject, d.Message
 	case DecisionRespond:
-		a.Kind, a.Output = toolcall.ResponseRespond, d.Message
+		resp.Kind, resp.Output = toolcall.ResponseRespond, d.Message
 	}
-	return a, nil
+	return resp, nil
 }
 
 // ErrorFrame converts an error to a frame; key is the approval that it is about, or "".

@@ -118,9 +118,9 @@ func (s *stage) decide(command string) error {
 		s.t.Fatal(err)
 	}
 	responses, err := s.m.Responses(cmd.(*blockstream.Approval))
-	for _, a := range responses {
+	for _, resp := range responses {
 		if err == nil {
-			_, err = s.ann.SubmitResponse(s.t.Context(), a)
+			_, err = s.ann.SubmitResponse(s.t.Context(), resp)
 		}
 	}
 	return err

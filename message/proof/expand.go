@@ -43,15 +43,15 @@ func (e *Expander) expand(r *Record, loads int) (*toolcall.EventRecord, error) {
 			return nil, err
 		}
 	}
-	f, err := s.Expand(base)
+	rec, err := s.Expand(base)
 	if err != nil {
 		return nil, err
 	}
 	r.Base = base
-	if f.Call != nil {
-		e.put(toolcall.NewRecordBase(r.Seq, r.Leaf().String(), f, base), len(r.Body()))
+	if rec.Call != nil {
+		e.put(toolcall.NewRecordBase(r.Seq, r.Leaf().String(), rec, base), len(r.Body()))
 	}
-	return f, nil
+	return rec, nil
 }
 
 // find returns the base at seq of a record that follows the one at prev. loads counts the
@@ -71,14 +71,14 @@ func (e *Expander) find(seq, prev uint64, of *Record, loads int) (*toolcall.Reco
 	case r == nil:
 		return nil, missing
 	}
-	f, err := e.expand(r, loads+1)
+	rec, err := e.expand(r, loads+1)
 	switch {
 	case err != nil:
 		return nil, err
-	case f.Call == nil:
+	case rec.Call == nil:
 		return nil, fmt.Errorf("the record %d, on which it builds, does not belong to a call", seq)
 	}
-	return toolcall.NewRecordBase(seq, r.Leaf().String(), f, r.Base), nil
+	return toolcall.NewRecordBase(seq, r.Leaf().String(), rec, r.Base), nil
 }
 
 // put caches a record. Few records follow a finished call; they load it again.

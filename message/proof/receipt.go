@@ -182,22 +182,22 @@ func (r *Receipt) decodeRecords() ([]*toolcall.EventRecord, error) {
 		if why := rec.findUnproved(); why != "" || rec.isWithheld() || !rec.BodyHash.IsZero() && string(rec.Body()) == RedactedWhole {
 			return nil, refuse("the event record at %d shows nothing that is proved: %s", rec.Seq, cmp.Or(why, "nothing is shown"))
 		}
-		f, err := read.Expand(&rec.Record)
+		record, err := read.Expand(&rec.Record)
 		if err != nil {
 			return nil, refuse("cannot decode the event record at %d: %v", rec.Seq, err)
 		}
 		ids := rec.Header["Nats-Msg-Id"]
 		switch {
-		case f.Call == nil:
+		case record.Call == nil:
 			return nil, refuse("the record at %d is not an event record of a call", rec.Seq)
-		case f.Call.Key != r.Key:
-			return nil, refuse("the event record at %d belongs to the call %s", rec.Seq, f.Call.Key)
-		case len(ids) != 1 || ids[0] != f.ID:
+		case record.Call.Key != r.Key:
+			return nil, refuse("the event record at %d belongs to the call %s", rec.Seq, record.Call.Key)
+		case len(ids) != 1 || ids[0] != record.ID:
 			return nil, refuse("the event record at %d was stored under another id", rec.Seq)
-		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind():
+		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != record.Kind():
 			return nil, refuse("the event record at %d was stored as another step", rec.Seq)
 		}
-		out[i] = f
+		out[i] = record
 	}
 	return out, nil
 }
@@ -205,9 +205,9 @@ func (r *Receipt) decodeRecords() ([]*toolcall.EventRecord, error) {
 func storyOf(records []*toolcall.EventRecord) Story {
 	s := Story{Records: len(records), Requests: []Asked{}, Votes: []toolcall.Vote{}, Attempts: []toolcall.Attempt{}, Grants: []toolcall.Grant{}}
 	asked, granted := map[string]bool{}, map[string]bool{}
-	for _, f := range records {
-		c := f.Call
-		if f.Note == nil {
+	for _, rec := range records {
+		c := rec.Call
+		if rec.Note == nil {
 			s.Tool, s.State, s.Cause, s.ResultDigest = c.Tool, c.State, c.Cause, c.ResultDigest
 			if c.Result != nil {
 				s.ResultState = c.Result.State
@@ -352,12 +352,12 @@ func (p *Proved) checkInclusion(signed map[uint64]*Checkpoint) error {
 // checkLinks checks that each event record follows the one before it.
 func (r *Receipt) checkLinks(out *Checked) error {
 	chained := false
-	for i, f := range out.Records {
+	for i, record := range out.Records {
 		rec := &r.Records[i]
 		if !rec.BodyHash.IsZero() {
 			out.Redacted++
 		}
-		switch link := f.Prev; {
+		switch link := record.Prev; {
 		case link == nil && chained:
 			return refuse("the event record at %d has no link", rec.Seq)
 		case link == nil:
@@ -380,11 +380,11 @@ func (r *Receipt) checkLinks(out *Checked) error {
 // checkBinding checks that requests, votes and grants belong together.
 func (r *Receipt) checkBinding(records []*toolcall.EventRecord, keys toolcall.KeySet, retired Retired) error {
 	asked := map[string]bool{}
-	for i, f := range records {
-		c, seq := f.Call, r.Records[i].Seq
-		if q := c.Request; q != nil {
-			digest, err := q.Digest()
-			if err != nil || digest != c.Digest || q.Key != r.Key || q.Tool != c.Tool {
+	for i, rec := range records {
+		c, seq := rec.Call, r.Records[i].Seq
+		if req := c.Request; req != nil {
+			digest, err := req.Digest()
+			if err != nil || digest != c.Digest || req.Key != r.Key || req.Tool != c.Tool {
 				return refuse("the approval request in the event record at %d does not have the digest of the call", seq)
 			}
 			asked[digest] = true

@@ -18,17 +18,17 @@ import (
 var callKey = toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c1"}
 
 // stored returns the stored form of an event record, linked to the record before.
-func stored(t testing.TB, f *toolcall.EventRecord, seq uint64, before *proof.Record) proof.Record {
+func stored(t testing.TB, rec *toolcall.EventRecord, seq uint64, before *proof.Record) proof.Record {
 	t.Helper()
-	f.Prev = &toolcall.Link{}
+	rec.Prev = &toolcall.Link{}
 	if before != nil {
-		f.Prev = proof.LinkTo(before.Seq, before.Leaf())
+		rec.Prev = proof.LinkTo(before.Seq, before.Leaf())
 	}
-	b, err := strictjson.Marshal(f)
+	b, err := strictjson.Marshal(rec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := proof.Record{Seq: seq, Time: at, Entity: "c1", Subject: "askance.v1.test.record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {f.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true, nil))}}}
+	r := proof.Record{Seq: seq, Time: at, Entity: "c1", Subject: "askance.v1.test.record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {rec.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(b, true, nil))}}}
 	r.SetBody(b)
 	return r
 }
@@ -43,16 +43,16 @@ func life(t testing.TB) []proof.Record {
 func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	t.Helper()
 	ann := toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-user"}
-	q := toolcall.ApprovalRequest{V: 1, Key: callKey, Tool: "pay", Input: input, Text: "Pay?", Bundle: "sha256:b", Requirement: toolcall.Requirement{Users: []string{}}, Hidden: hidden}
+	req := toolcall.ApprovalRequest{V: 1, Key: callKey, Tool: "pay", Input: input, Text: "Pay?", Bundle: "sha256:b", Requirement: toolcall.Requirement{Users: []string{}}, Hidden: hidden}
 	if len(hidden) > 0 {
-		q.Salt = "salt"
+		req.Salt = "salt"
 	}
-	digest, err := q.Digest()
+	digest, err := req.Digest()
 	if err != nil {
 		t.Fatal(err)
 	}
 	call := func() *toolcall.Call {
-		return &toolcall.Call{Key: callKey, Tool: "pay", Input: q.Input, State: message.ToolCallAsking, Cause: "ask", Request: &q, Digest: digest, ProposedAt: at, UpdatedAt: at}
+		return &toolcall.Call{Key: callKey, Tool: "pay", Input: req.Input, State: message.ToolCallAsking, Cause: "ask", Request: &req, Digest: digest, ProposedAt: at, UpdatedAt: at}
 	}
 	record := func(id string, c *toolcall.Call) *toolcall.EventRecord {
 		return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: id, By: ann, At: at, Engine: "e", Call: c}
@@ -61,7 +61,7 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	c := call()
 	c.State, c.Cause, c.Placement = message.ToolCallSubmitted, "submit", toolcall.PlaceRemote
 	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: ann, At: at, Digest: digest}}
-	grant := &toolcall.Grant{V: 1, Key: callKey, Tool: "pay", Digest: digest, Attempt: 1, Bundle: q.Bundle, Approvals: []toolcall.Approval{{By: ann, At: at}}, NotBefore: at, Expires: at.Add(time.Hour), Nonce: "n"}
+	grant := &toolcall.Grant{V: 1, Key: callKey, Tool: "pay", Digest: digest, Attempt: 1, Bundle: req.Bundle, Approvals: []toolcall.Approval{{By: ann, At: at}}, NotBefore: at, Expires: at.Add(time.Hour), Nonce: "n"}
 	if err := grant.Sign(signer); err != nil {
 		t.Fatal(err)
 	}

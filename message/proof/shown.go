@@ -46,7 +46,7 @@ func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, w
 	if !s.Hides() {
 		return body, nil
 	}
-	f, err := s.Expand(base)
+	rec, err := s.Expand(base)
 	if err != nil {
 		return whole()
 	}
@@ -54,9 +54,9 @@ func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, w
 		base = nil
 	}
 	if s.IsCompact() {
-		shown, err = toolcall.EncodeStored(f.Redacted(), base.Redacted())
+		shown, err = toolcall.EncodeStored(rec.Redacted(), base.Redacted())
 	} else {
-		shown, err = strictjson.Marshal(f.Redacted())
+		shown, err = strictjson.Marshal(rec.Redacted())
 	}
 	switch {
 	case err != nil:
@@ -64,7 +64,7 @@ func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, w
 	case bytes.Equal(shown, body):
 		return body, nil
 	}
-	return shown, f.Call.HiddenPaths()
+	return shown, rec.Call.HiddenPaths()
 }
 
 // MarkOf returns the value of HeaderShown for a result of Shown.
@@ -158,9 +158,9 @@ func (r *Record) findRemoved() []string {
 	if err != nil || later.V >= toolcall.StoredVersion {
 		return later.Hides
 	}
-	var f toolcall.EventRecord
-	if err := strictjson.UnmarshalOpen(r.Body(), &f, strictjson.MaxBytes(maxRecord)); err != nil || f.Call == nil {
+	var rec toolcall.EventRecord
+	if err := strictjson.UnmarshalOpen(r.Body(), &rec, strictjson.MaxBytes(maxRecord)); err != nil || rec.Call == nil {
 		return nil
 	}
-	return f.Call.HiddenPaths()
+	return rec.Call.HiddenPaths()
 }

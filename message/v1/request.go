@@ -181,16 +181,16 @@ func (d *Decisions) Responses(space toolcall.SpaceID, session message.SessionID)
 			return nil, message.Errorf(message.CodeInvalid, "answer", "decisions[%d]: a second decision about %.60q", i, string(item.ToolUseID))
 		}
 		seen[item.ToolUseID] = true
-		a := toolcall.Response{
+		resp := toolcall.Response{
 			Key:    toolcall.Key{Space: space, Session: session, Reply: message.ReplyID(d.RequestID), Call: item.ToolUseID},
 			Digest: item.Digest, Kind: item.Type, Input: item.Input, Rules: item.Rules,
 		}
 		if item.Type == toolcall.ResponseRespond {
-			a.Output = item.Message
+			resp.Output = item.Message
 		} else {
-			a.Feedback = item.Message
+			resp.Feedback = item.Message
 		}
-		out = append(out, a)
+		out = append(out, resp)
 	}
 	return out, nil
 }

@@ -146,22 +146,22 @@ func (w *writer) writeSession(ctx context.Context, session message.SessionID, ca
 
 func (w *writer) writeCall(ctx context.Context, key toolcall.Key, open bool) error {
 	base := toolcall.Base{At: time.Now().UTC()}
-	q := toolcall.ApprovalRequest{V: 1, Key: key, Tool: "refund", Input: w.input, Rule: "refunds", Source: "policy.yaml:3", Reason: "a refund", Bundle: "sha256:fill", Requirement: toolcall.Requirement{Users: []string{}}}
-	digest, err := q.Digest()
+	req := toolcall.ApprovalRequest{V: 1, Key: key, Tool: "refund", Input: w.input, Rule: "refunds", Source: "policy.yaml:3", Reason: "a refund", Bundle: "sha256:fill", Requirement: toolcall.Requirement{Users: []string{}}}
+	digest, err := req.Digest()
 	if err != nil {
 		return err
 	}
-	d := toolcall.Decided{Base: base, Decision: toolcall.Decision{Behavior: message.BehaviorAllow, Rule: q.Rule, Source: q.Source, Reason: q.Reason, Bundle: q.Bundle}, Request: q, Digest: digest, Placement: toolcall.PlaceLocal}
+	d := toolcall.Decided{Base: base, Decision: toolcall.Decision{Behavior: message.BehaviorAllow, Rule: req.Rule, Source: req.Source, Reason: req.Reason, Bundle: req.Bundle}, Request: req, Digest: digest, Placement: toolcall.PlaceLocal}
 	if open {
 		d.Decision.Behavior = message.BehaviorAsk
 	}
-	steps := []toolcall.Event{toolcall.Proposed{Base: base, Call: &toolcall.Call{Key: key, Runtime: "bot", Tool: q.Tool, Input: q.Input, Proposal: digest}}, d}
+	steps := []toolcall.Event{toolcall.Proposed{Base: base, Call: &toolcall.Call{Key: key, Runtime: "bot", Tool: req.Tool, Input: req.Input, Proposal: digest}}, d}
 	if !open {
 		steps = append(steps, toolcall.Started{Base: base, Attempt: 1, Worker: "fill", Claim: "fill", LeaseMS: 10_000})
 	}
 	c, seq, err := w.step(ctx, nil, 0, steps...)
 	if err == nil && !open {
-		result := message.ToolResultBlock{ID: key.Call, Name: q.Tool, State: message.ToolResultSuccess}
+		result := message.ToolResultBlock{ID: key.Call, Name: req.Tool, State: message.ToolResultSuccess}
 		_, _, err = w.step(ctx, c, seq, toolcall.Resulted{Base: base, Attempt: 1, Claim: "fill", Result: result, Digest: digest})
 	}
 	return err
@@ -181,9 +181,9 @@ func (w *writer) step(ctx context.Context, c *toolcall.Call, prev uint64, steps 
 	return next, seq, err
 }
 
-func (w *writer) append(ctx context.Context, prev uint64, f *toolcall.EventRecord) (uint64, error) {
+func (w *writer) append(ctx context.Context, prev uint64, rec *toolcall.EventRecord) (uint64, error) {
 	n := w.written.Add(1)
-	f.V, f.ID, f.At, f.Engine = toolcall.RecordVersion, fmt.Sprintf("%s%016x%x", "f", n, time.Now().UnixNano()), time.Now().UTC(), "fill"
-	f.By = toolcall.Principal{Role: toolcall.RoleEngine, Name: "fill", Auth: "in-process"}
-	return w.journal.Append(ctx, f, prev)
+	rec.V, rec.ID, rec.At, rec.Engine = toolcall.RecordVersion, fmt.Sprintf("%s%016x%x", "f", n, time.Now().UnixNano()), time.Now().UTC(), "fill"
+	rec.By = toolcall.Principal{Role: toolcall.RoleEngine, Name: "fill", Auth: "in-process"}
+	return w.journal.Append(ctx, rec, prev)
 }

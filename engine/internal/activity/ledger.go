@@ -130,29 +130,29 @@ func New() *Ledger {
 }
 
 // Record counts the next event record of the journal.
-func (l *Ledger) Record(f *toolcall.EventRecord) {
-	c := f.Call
-	if c == nil || f.Note != nil {
+func (l *Ledger) Record(rec *toolcall.EventRecord) {
+	c := rec.Call
+	if c == nil || rec.Note != nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := event{at: secondsOf(f.At), took: unknownTime, tool: l.toolOf(c), agent: l.agents.idOf(c.Agent)}
+	e := event{at: secondsOf(rec.At), took: unknownTime, tool: l.toolOf(c), agent: l.agents.idOf(c.Agent)}
 	if c.Decision != nil {
 		e.rule = l.rules.idOf(c.Decision.Rule)
 	} else {
 		e.rule = l.rules.idOf("")
 	}
 	edited := false
-	for _, s := range f.Path {
+	for _, s := range rec.Path {
 		edited = edited || toolcall.Cause(s.Cause) == toolcall.CauseEdit
-		l.countStep(e, toolcall.Cause(s.Cause), edited, f)
+		l.countStep(e, toolcall.Cause(s.Cause), edited, rec)
 	}
 	if c.State != message.ToolCallAsking {
 		delete(l.since, l.hashCall(c))
 	}
-	if w := c.Attempt.Worker; w != "" && c.Placement != toolcall.PlaceExternal && (f.By.Name == w || c.Cause == string(toolcall.CauseStart)) {
-		l.Workers.Hear(w, c.Queue(), f.At)
+	if w := c.Attempt.Worker; w != "" && c.Placement != toolcall.PlaceExternal && (rec.By.Name == w || c.Cause == string(toolcall.CauseStart)) {
+		l.Workers.Hear(w, c.Queue(), rec.At)
 	}
 }
 
@@ -175,40 +175,40 @@ func (l *Ledger) AskedAt(c *toolcall.Call) time.Time {
 	return time.Time{}
 }
 
-func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, f *toolcall.EventRecord) {
-	c := f.Call
+func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, rec *toolcall.EventRecord) {
+	c := rec.Call
 	switch cause {
 	case toolcall.CausePropose:
 		l.add(e, proposed)
 	case toolcall.CauseAllow:
 		switch {
 		case edited:
-			l.countDecision(e, approved, f)
+			l.countDecision(e, approved, rec)
 			return
 		case c.Decision != nil && c.Decision.Standing != "":
 			l.add(e, standing)
 		}
 		l.add(e, allowed)
-		l.keepDecision(e, f)
+		l.keepDecision(e, rec)
 	case toolcall.CauseAsk:
 		if _, open := l.since[l.hashCall(c)]; !open {
-			l.since[l.hashCall(c)] = f.At.UnixNano()
+			l.since[l.hashCall(c)] = rec.At.UnixNano()
 			l.add(e, asked)
 		}
 	case toolcall.CauseDeny:
 		l.add(e, denied)
-		l.keepDecision(e, f)
+		l.keepDecision(e, rec)
 	case toolcall.CauseRefuse:
 		l.add(e, refused)
-		l.keepDecision(e, f)
+		l.keepDecision(e, rec)
 	case toolcall.CauseApprove:
-		l.countDecision(e, approved, f)
+		l.countDecision(e, approved, rec)
 	case toolcall.CauseReject:
-		l.countDecision(e, rejected, f)
+		l.countDecision(e, rejected, rec)
 	case toolcall.CauseRespond:
-		l.countDecision(e, responded, f)
+		l.countDecision(e, responded, rec)
 	case toolcall.CauseExpire:
-		l.countDecision(e, expired, f)
+		l.countDecision(e, expired, rec)
 	case toolcall.CauseStart:
 		e.took = millisBetween(c.Attempt.OfferedAt, c.Attempt.StartedAt)
 		l.add(e, started)
@@ -217,7 +217,7 @@ func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, f *toolca
 	case toolcall.CauseSuspend:
 		l.add(e, blocked)
 	case toolcall.CauseResult:
-		e.took = millisBetween(c.Attempt.StartedAt, f.At)
+		e.took = millisBetween(c.Attempt.StartedAt, rec.At)
 		l.countFinished(e, c)
 	case toolcall.CauseResolve, toolcall.CauseBypass:
 		l.countFinished(e, c)
@@ -230,12 +230,12 @@ func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, f *toolca
 }
 
 // countDecision counts the end of an approval request.
-func (l *Ledger) countDecision(e event, k kind, f *toolcall.EventRecord) {
-	if since, known := l.since[l.hashCall(f.Call)]; known {
-		e.took = millisBetween(time.Unix(0, since), f.At)
+func (l *Ledger) countDecision(e event, k kind, rec *toolcall.EventRecord) {
+	if since, known := l.since[l.hashCall(rec.Call)]; known {
+		e.took = millisBetween(time.Unix(0, since), rec.At)
 	}
 	l.add(e, k)
-	l.keepDecision(e, f)
+	l.keepDecision(e, rec)
 }
 
 // countFinished counts a call that ran.
@@ -284,13 +284,13 @@ func (l *Ledger) keepEvent(e event) {
 }
 
 // keepDecision keeps a decision for the list of recent ones.
-func (l *Ledger) keepDecision(e event, f *toolcall.EventRecord) {
-	d := toolcall.RecentDecision{Key: f.Call.Key, Tool: f.Call.Tool, Agent: f.Call.Agent, Verdict: f.Verdict(), At: f.At}
-	if f.By.Role == toolcall.RoleApprover {
-		d.By = f.By.Name
+func (l *Ledger) keepDecision(e event, rec *toolcall.EventRecord) {
+	d := toolcall.RecentDecision{Key: rec.Call.Key, Tool: rec.Call.Tool, Agent: rec.Call.Agent, Verdict: rec.Verdict(), At: rec.At}
+	if rec.By.Role == toolcall.RoleApprover {
+		d.By = rec.By.Name
 	}
-	if f.Call.Decision != nil {
-		d.Rule = f.Call.Decision.Rule
+	if rec.Call.Decision != nil {
+		d.Rule = rec.Call.Decision.Rule
 	}
 	if e.took != unknownTime {
 		d.TookMS = int64(e.took)

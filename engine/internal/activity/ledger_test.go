@@ -22,11 +22,11 @@ func record(at time.Time, id, tool, rule, agent string, state message.ToolCallSt
 		Key: toolcall.Key{Session: "s", Reply: "r", Call: message.CallID(id)}, Tool: tool, Agent: agent, State: state,
 		Decision: &toolcall.Decision{Rule: rule}, Result: &message.ToolResultBlock{State: message.ToolResultSuccess},
 	}
-	f := &toolcall.EventRecord{Call: c, At: at, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}}
+	rec := &toolcall.EventRecord{Call: c, At: at, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}}
 	for _, cause := range causes {
-		f.Path = append(f.Path, toolcall.Step{Cause: string(cause)})
+		rec.Path = append(rec.Path, toolcall.Step{Cause: string(cause)})
 	}
-	return f
+	return rec
 }
 
 func report(t testing.TB, l *activity.Ledger, r toolcall.ActivityRequest, now time.Time) toolcall.ActivityReply {
@@ -44,12 +44,12 @@ func TestInventedToolsTakeNoNames(t *testing.T) {
 	l := activity.New()
 	finished := message.ToolCallFinished
 	for i := range 3 * activity.MaxNames {
-		f := record(start, fmt.Sprint("c", i), fmt.Sprint("invented-", i), "", "bot", finished, toolcall.CausePropose, toolcall.CauseRefuse)
-		f.Call.Cause = string(toolcall.CauseRefuse)
-		l.Record(f)
-		f = record(start, fmt.Sprint("d", i), fmt.Sprint("declared-", i), "", "bot", finished, toolcall.CausePropose, toolcall.CauseDeny)
-		f.Call.Definition = &toolcall.DefinitionRef{Hash: "sha256:1"}
-		l.Record(f)
+		rec := record(start, fmt.Sprint("c", i), fmt.Sprint("invented-", i), "", "bot", finished, toolcall.CausePropose, toolcall.CauseRefuse)
+		rec.Call.Cause = string(toolcall.CauseRefuse)
+		l.Record(rec)
+		rec = record(start, fmt.Sprint("d", i), fmt.Sprint("declared-", i), "", "bot", finished, toolcall.CausePropose, toolcall.CauseDeny)
+		rec.Call.Definition = &toolcall.DefinitionRef{Hash: "sha256:1"}
+		l.Record(rec)
 	}
 	l.Record(record(start, "e", "pay", "large", "bot", message.ToolCallAsking, toolcall.CausePropose, toolcall.CauseAsk))
 	bad := record(start, "f", "pay", "", "bot", finished, toolcall.CausePropose, toolcall.CauseRefuse) // its arguments are invalid
@@ -74,9 +74,9 @@ func TestDecisionsCountByRule(t *testing.T) {
 	l := activity.New()
 	l.Record(record(start, "together", "pay", "large", "bot", message.ToolCallAsking, toolcall.CausePropose, toolcall.CauseAsk))
 	for _, id := range []string{"apart", "undecided"} {
-		f := record(start, id, "pay", "", "bot", message.ToolCallPending, toolcall.CausePropose)
-		f.Call.Decision = nil
-		l.Record(f)
+		rec := record(start, id, "pay", "", "bot", message.ToolCallPending, toolcall.CausePropose)
+		rec.Call.Decision = nil
+		l.Record(rec)
 	}
 	l.Record(record(start, "apart", "pay", "large", "bot", message.ToolCallAsking, toolcall.CauseAsk))
 	got := report(t, l, toolcall.ActivityRequest{}, start.Add(time.Hour))
@@ -158,9 +158,9 @@ func TestLedgerCountsEveryCause(t *testing.T) {
 		}
 	}
 	l := activity.New()
-	f := record(start, "c", "pay", "", "", message.ToolCallFinished, toolcall.CauseEdit, toolcall.CauseAllow, toolcall.CauseStart, toolcall.CauseResult)
-	f.Call.Result.State = message.ToolResultError
-	l.Record(f)
+	rec := record(start, "c", "pay", "", "", message.ToolCallFinished, toolcall.CauseEdit, toolcall.CauseAllow, toolcall.CauseStart, toolcall.CauseResult)
+	rec.Call.Result.State = message.ToolResultError
+	l.Record(rec)
 	if diff := cmp.Diff(toolcall.ActivityCounts{Approved: 1, Started: 1, Failed: 1}, report(t, l, toolcall.ActivityRequest{}, start).Total); diff != "" {
 		t.Errorf("an edit that is allowed is an approval: %s", diff)
 	}
@@ -225,8 +225,8 @@ func TestLedgerIsBounded(t *testing.T) {
 	at := start
 	for i := range n {
 		name := fmt.Sprint(i)
-		f := record(at, "c", name, name, name, message.ToolCallPending, toolcall.CauseDeny)
-		if l.Record(f); i%100 == 0 {
+		rec := record(at, "c", name, name, name, message.ToolCallPending, toolcall.CauseDeny)
+		if l.Record(rec); i%100 == 0 {
 			at = at.Add(time.Second)
 		}
 	}
@@ -264,10 +264,10 @@ func TestReportRefuses(t *testing.T) {
 
 func BenchmarkRecord(b *testing.B) {
 	l := activity.New()
-	f := record(start, "c", "pay", "large", "bot", message.ToolCallFinished, toolcall.CausePropose, toolcall.CauseAllow, toolcall.CauseStart)
+	rec := record(start, "c", "pay", "large", "bot", message.ToolCallFinished, toolcall.CausePropose, toolcall.CauseAllow, toolcall.CauseStart)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.Record(f)
+		l.Record(rec)
 	}
 }
 

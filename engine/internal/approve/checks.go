@@ -206,41 +206,41 @@ var responseKinds = []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.R
 const maxResponseID = 128
 
 // checkForm checks a response on its own, before anything is looked up.
-func checkForm(a toolcall.Response) error {
+func checkForm(resp toolcall.Response) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
 	}
 	switch {
-	case !slices.Contains(responseKinds, a.Kind):
-		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", a.Kind), "use approve, reject, respond, skip or delegate")
-	case len(a.ID) > maxResponseID:
-		return bad(message.CodeTooLarge, fmt.Sprintf("response_id has %d bytes, the limit is %d", len(a.ID), maxResponseID), "use a short random one")
-	case a.Digest == "":
+	case !slices.Contains(responseKinds, resp.Kind):
+		return bad(message.CodeInvalid, fmt.Sprintf("kind is %q", resp.Kind), "use approve, reject, respond, skip or delegate")
+	case len(resp.ID) > maxResponseID:
+		return bad(message.CodeTooLarge, fmt.Sprintf("response_id has %d bytes, the limit is %d", len(resp.ID), maxResponseID), "use a short random one")
+	case resp.Digest == "":
 		return bad(message.CodeInvalid, "digest is empty", "send the digest of the approval request that was shown")
-	case a.Input != nil && a.Kind != toolcall.ResponseApprove:
+	case resp.Input != nil && resp.Kind != toolcall.ResponseApprove:
 		return bad(message.CodeInvalid, "input is only for approve", "leave it out")
-	case a.Input != nil && len(*a.Input) > toolcall.MaxInputBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), toolcall.MaxInputBytes), "pass large content by reference")
-	case len(a.Feedback) > toolcall.MaxTextBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), toolcall.MaxTextBytes), "shorten it")
-	case len(a.Output) > toolcall.MaxOutputBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), toolcall.MaxOutputBytes), "store large output elsewhere and send a reference")
-	case len(a.Rules) > 0 && a.Kind != toolcall.ResponseApprove:
+	case resp.Input != nil && len(*resp.Input) > toolcall.MaxInputBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*resp.Input), toolcall.MaxInputBytes), "pass large content by reference")
+	case len(resp.Feedback) > toolcall.MaxTextBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(resp.Feedback), toolcall.MaxTextBytes), "shorten it")
+	case len(resp.Output) > toolcall.MaxOutputBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(resp.Output), toolcall.MaxOutputBytes), "store large output elsewhere and send a reference")
+	case len(resp.Rules) > 0 && resp.Kind != toolcall.ResponseApprove:
 		return bad(message.CodeInvalid, "rules are only for approve", "leave them out")
-	case a.Remember != nil && a.Kind != toolcall.ResponseApprove:
+	case resp.Remember != nil && resp.Kind != toolcall.ResponseApprove:
 		return bad(message.CodeInvalid, "remember is only for approve", "leave it out")
-	case a.Signature != nil && (a.Kind != toolcall.ResponseApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
+	case resp.Signature != nil && (resp.Kind != toolcall.ResponseApprove || resp.Input != nil || len(resp.Rules) > 0 || resp.Remember != nil):
 		return bad(message.CodeInvalid, "a signature is only for approve without input, rules or remember, which it would not cover", "leave it out")
-	case a.Note != "" && a.Kind != toolcall.ResponseSkip && a.Kind != toolcall.ResponseDelegate:
+	case resp.Note != "" && resp.Kind != toolcall.ResponseSkip && resp.Kind != toolcall.ResponseDelegate:
 		return bad(message.CodeInvalid, "note is only for skip and delegate", "leave it out; to tell the model something, reject with feedback")
-	case len(a.Note) > toolcall.MaxNoteBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), toolcall.MaxNoteBytes), "shorten it")
-	case (a.To != "") != (a.Kind == toolcall.ResponseDelegate):
+	case len(resp.Note) > toolcall.MaxNoteBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(resp.Note), toolcall.MaxNoteBytes), "shorten it")
+	case (resp.To != "") != (resp.Kind == toolcall.ResponseDelegate):
 		return bad(message.CodeInvalid, "to is required for delegate, and only for delegate", "name who should respond, or skip")
-	case len(a.To) > toolcall.MaxIDBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), toolcall.MaxIDBytes), "name one person")
+	case len(resp.To) > toolcall.MaxIDBytes:
+		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(resp.To), toolcall.MaxIDBytes), "name one person")
 	}
-	return a.Key.Validate()
+	return resp.Key.Validate()
 }
 
 // voter is a person who responds. Their groups are looked up once, and only if they
@@ -270,17 +270,17 @@ func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*too
 
 // voteOf is the response as event records store it, with the person's current groups and
 // the step that the approval request's plan has reached.
-func (v *voter) voteOf(ctx context.Context, c *toolcall.Call, a toolcall.Response, at time.Time) toolcall.Vote {
+func (v *voter) voteOf(ctx context.Context, c *toolcall.Call, resp toolcall.Response, at time.Time) toolcall.Vote {
 	out := toolcall.Vote{
-		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
-		Note: a.Note, To: a.To, Rules: standing.SuggestedRules(c, a.Rules), Step: StepAt(c, at),
+		ID: resp.ID, Kind: resp.Kind, By: v.by, At: at, Digest: resp.Digest, Signature: resp.Signature,
+		Note: resp.Note, To: resp.To, Rules: standing.SuggestedRules(c, resp.Rules), Step: StepAt(c, at),
 	}
 	if c.Request != nil && c.Request.Requirement.NeedsGroups() {
 		v.lookUpGroups(ctx)
 		out.Groups, out.GroupsFrom = c.Request.Requirement.Relevant(v.groups), v.source
 	}
-	if a.Kind == toolcall.ResponseReject {
-		out.Feedback = a.Feedback // of other responses it is not stored
+	if resp.Kind == toolcall.ResponseReject {
+		out.Feedback = resp.Feedback // of other responses it is not stored
 	}
 	return out
 }

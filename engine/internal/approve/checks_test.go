@@ -63,7 +63,7 @@ func TestChecks(t *testing.T) {
 	failed := map[string]bool{}
 	for _, row := range []struct {
 		name  string
-		call  func(c *toolcall.Call, q *toolcall.ApprovalRequest)
+		call  func(c *toolcall.Call, req *toolcall.ApprovalRequest)
 		in    toolcall.Response
 		state toolcall.ReplyPhase
 		full  bool   // the person is at the limit
@@ -81,18 +81,18 @@ func TestChecks(t *testing.T) {
 				c.Votes = []toolcall.Vote{said(toolcall.ResponseApprove)}
 			}, in: toolcall.Response{ID: "id", Kind: toolcall.ResponseReject, Digest: "d"}},
 		{name: "not among the approvers, and the digest is wrong", at: "approver", want: message.ErrForbidden,
-			call: func(_ *toolcall.Call, q *toolcall.ApprovalRequest) { q.Requirement.Users = []string{"bob"} },
+			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) { req.Requirement.Users = []string{"bob"} },
 			in:   toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "other"}},
 		{name: "the requester", at: "approver", want: message.ErrForbidden,
-			call: func(_ *toolcall.Call, q *toolcall.ApprovalRequest) {
-				q.Requirement.ExcludeRequester, q.Requirement.Requester = true, "ann"
+			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) {
+				req.Requirement.ExcludeRequester, req.Requirement.Requester = true, "ann"
 			}, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
 		{name: "the groups are not known", at: "approver", want: message.ErrForbidden,
-			call: func(_ *toolcall.Call, q *toolcall.ApprovalRequest) {
-				q.Requirement.Approvers = []toolcall.ApproverSet{{Groups: []string{"ops"}}}
+			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) {
+				req.Requirement.Approvers = []toolcall.ApproverSet{{Groups: []string{"ops"}}}
 			}, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
 		{name: "too late, and the digest is wrong", at: "in time",
-			call: func(_ *toolcall.Call, q *toolcall.ApprovalRequest) { q.Requirement.Deadline = at },
+			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) { req.Requirement.Deadline = at },
 			in:   toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "other"}},
 		{name: "the reply is interrupted", at: "in time", state: toolcall.ReplyInterrupted, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
 		{name: "another approval request", at: "same approval request", want: message.ErrDigest, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "other"}},
@@ -100,20 +100,20 @@ func TestChecks(t *testing.T) {
 			call: func(c *toolcall.Call, _ *toolcall.ApprovalRequest) { c.State = message.ToolCallAllowed },
 			in:   toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
 		{name: "a mark is moved", at: "redaction", want: message.ErrInvalid,
-			call: func(c *toolcall.Call, q *toolcall.ApprovalRequest) {
-				c.Input, q.Input = `{"pin":"1"}`, `{"pin":"1"}`
-				q.Hidden, q.Salt = []string{"args.pin"}, "00112233445566778899aabbccddeeff"
+			call: func(c *toolcall.Call, req *toolcall.ApprovalRequest) {
+				c.Input, req.Input = `{"pin":"1"}`, `{"pin":"1"}`
+				req.Hidden, req.Salt = []string{"args.pin"}, "00112233445566778899aabbccddeeff"
 			}, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d", Input: text(`{"other":"[redacted hmac-sha256:0000000000000000000000000000000000000000000000000000000000000000]"}`)}},
 		{name: "delegated to oneself", at: "kind", want: message.ErrInvalid, in: toolcall.Response{Kind: toolcall.ResponseDelegate, Digest: "d", To: "ann"}},
 		{name: "approved by the editor", at: "kind", want: message.ErrForbidden,
-			call: func(_ *toolcall.Call, q *toolcall.ApprovalRequest) {
-				q.Requirement.ExcludeEditor, q.Requirement.Editors = true, []string{"ann"}
+			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) {
+				req.Requirement.ExcludeEditor, req.Requirement.Editors = true, []string{"ann"}
 			}, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
 		{name: "without the signature", at: "kind", want: message.ErrForbidden,
-			call: func(_ *toolcall.Call, q *toolcall.ApprovalRequest) { q.Requirement.Signed = true },
+			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) { req.Requirement.Signed = true },
 			in:   toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d"}},
 		{name: "one of two supplies the result", at: "kind", want: message.ErrForbidden,
-			call: func(_ *toolcall.Call, q *toolcall.ApprovalRequest) { q.Requirement.Quorum = 2 },
+			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) { req.Requirement.Quorum = 2 },
 			in:   toolcall.Response{Kind: toolcall.ResponseRespond, Digest: "d"}},
 		{name: "a rule of the approver's own", at: "suggested rules", want: message.ErrForbidden,
 			in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d", Rules: []message.PermissionRule{{ToolName: "t"}}}},

@@ -43,14 +43,14 @@ type Parts struct {
 type Responses struct{ Parts }
 
 // TakeResponse passes a response through the checks and moves its call.
-func (s *Responses) TakeResponse(ctx context.Context, by toolcall.Principal, a toolcall.Response) (*toolcall.Call, error) {
-	a.Space = s.Space
-	if err := checkForm(a); err != nil {
+func (s *Responses) TakeResponse(ctx context.Context, by toolcall.Principal, resp toolcall.Response) (*toolcall.Call, error) {
+	resp.Space = s.Space
+	if err := checkForm(resp); err != nil {
 		return nil, err
 	}
 	r := &response{Responses: s, voter: s.newVoter(by), limit: limit{ledger: &s.View.Reviewers}}
-	c, err := s.Update(ctx, "submit_response", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
-		r.m, r.call, r.in, r.now, r.late = m, m.Call(), a, store.JournalTime(), false
+	c, err := s.Update(ctx, "submit_response", resp.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+		r.m, r.call, r.in, r.now, r.late = m, m.Call(), resp, store.JournalTime(), false
 		for _, c := range checks {
 			if err := c.pass(ctx, r); err != nil || r.late {
 				return err // if late, the update writes the end of the approval request
@@ -215,14 +215,14 @@ func (d *DeniedEditError) Error() string { return "denied: " + d.Decision.Reason
 // or why the edit would be refused. It passes the response through the checks and writes
 // nothing.
 func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *toolcall.Call, input string) (*toolcall.Call, error) {
-	a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove, Input: &input}
-	if err := checkForm(a); err != nil {
+	resp := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove, Input: &input}
+	if err := checkForm(resp); err != nil {
 		return nil, err
 	}
 	dry := *s
 	dry.Begin = func(*toolcall.Machine) error { return nil }
 	m := toolcall.Load(c.Clone())
-	r := &response{Responses: &dry, voter: dry.newVoter(by), m: m, call: m.Call(), in: a, now: store.JournalTime()}
+	r := &response{Responses: &dry, voter: dry.newVoter(by), m: m, call: m.Call(), in: resp, now: store.JournalTime()}
 	for _, c := range checks {
 		if c.counts {
 			continue
@@ -246,17 +246,17 @@ func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *t
 // wants remembered. All of that is checked against the edited call: its arguments, its
 // approval request, and what the rules that ask about it allow to be remembered. c is
 // the call after the edit, before the decision.
-func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *toolcall.Decided, a toolcall.Response) error {
+func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *toolcall.Decided, resp toolcall.Response) error {
 	after := asEdited(c, *ev)
-	if len(a.Rules) > 0 {
+	if len(resp.Rules) > 0 {
 		if after.Hides() {
 			return standing.HiddenError()
 		}
-		if err := s.Standing.Covers(ctx, after, a.Rules); err != nil {
+		if err := s.Standing.Covers(ctx, after, resp.Rules); err != nil {
 			return err
 		}
 	}
-	if a.Remember == nil {
+	if resp.Remember == nil {
 		return nil
 	}
 	switch {
@@ -265,7 +265,7 @@ func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *to
 	case len(after.Tally().Approvals) == 0:
 		return decide.ForbiddenError("the edit does not count as an approval of the approval request about the edited call", "edit without remember; an approver of that approval request can remember it")
 	}
-	terms, err := s.Standing.CompleteTerms(ctx, after, *a.Remember, ev.At)
+	terms, err := s.Standing.CompleteTerms(ctx, after, *resp.Remember, ev.At)
 	if err != nil {
 		return err
 	}
@@ -279,8 +279,8 @@ func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *to
 // asEdited returns an edited call with the approval request that the decision opens.
 func asEdited(c *toolcall.Call, ev toolcall.Decided) *toolcall.Call {
 	after := c.Clone()
-	q := ev.Request
-	after.State, after.Request, after.Digest, after.Suggested, after.Step = message.ToolCallAsking, &q, ev.Digest, ev.Suggested, ev.Step
+	req := ev.Request
+	after.State, after.Request, after.Digest, after.Suggested, after.Step = message.ToolCallAsking, &req, ev.Digest, ev.Suggested, ev.Step
 	after.Redact = nil
 	after.Votes = slices.Clone(c.Votes)
 	if n := len(after.Votes); ev.EditCounts && n > 0 {

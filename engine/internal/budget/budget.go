@@ -90,9 +90,9 @@ func (b *Budgets) askTime(ctx context.Context, claim toolcall.BudgetClaim) error
 }
 
 func (b *Budgets) newRecord(state *toolcall.BudgetState, at time.Time) *toolcall.EventRecord {
-	f := b.Store.NewRecord(b.Self, at)
-	f.Budget = state
-	return f
+	rec := b.Store.NewRecord(b.Self, at)
+	rec.Budget = state
+	return rec
 }
 
 func (b *Budgets) entityOf(claim toolcall.BudgetClaim) store.Entity[entity] {

@@ -157,20 +157,20 @@ func (j *Judge) MakeEvent(c *toolcall.Call, d permission.Decision, now time.Time
 
 // makeEventFor is MakeEvent with a given requirement.
 func (j *Judge) makeEventFor(c *toolcall.Call, d permission.Decision, now time.Time, r toolcall.Requirement) (toolcall.Decided, error) {
-	q := toolcall.ApprovalRequest{
+	req := toolcall.ApprovalRequest{
 		V: 1, Key: c.Key, Tool: c.Tool, Cwd: c.Cwd, Definition: c.Definition, Input: c.Input, Text: d.Message,
 		Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Bundle: d.Bundle,
 		Requirement: r, Hidden: d.Redact,
 	}
-	if len(q.Hidden) > 0 {
-		q.Salt = newSalt()
+	if len(req.Hidden) > 0 {
+		req.Salt = newSalt()
 	}
-	digest, err := q.Digest()
+	digest, err := req.Digest()
 	if err != nil {
 		return toolcall.Decided{}, err
 	}
 	return toolcall.Decided{
-		Base: toolcall.Base{At: now}, Decision: DecisionWithRun(d), Request: q, Digest: digest,
+		Base: toolcall.Base{At: now}, Decision: DecisionWithRun(d), Request: req, Digest: digest,
 		Suggested: d.Suggested, Placement: j.placementFor(c, d),
 	}, nil
 }

@@ -26,15 +26,15 @@ func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 	}
 	now := s.View.Book.Clock(store.JournalTime())
 	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
-	for _, l := range s.View.Book.All() {
-		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != toolcall.StandingActive {
+	for _, sa := range s.View.Book.All() {
+		if sa.ID <= r.After || r.Tool != "" && sa.Tool != r.Tool || !r.All && sa.State(now) != toolcall.StandingActive {
 			continue
 		}
 		if len(out.StandingApprovals) == r.Limit {
 			out.Next = out.StandingApprovals[r.Limit-1].ID
 			break
 		}
-		shown := *l
+		shown := *sa
 		out.StandingApprovals = append(out.StandingApprovals, &shown)
 	}
 	return out
@@ -46,14 +46,14 @@ func (s *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall
 	if id == "" || len(id) > toolcall.MaxIDBytes {
 		return nil, unknownError(id)
 	}
-	l, err := s.Store.LastStandingApproval(ctx, known)
-	if err == nil && l.GrantedAt.IsZero() {
+	sa, err := s.Store.LastStandingApproval(ctx, known)
+	if err == nil && sa.GrantedAt.IsZero() {
 		err = unknownError(id)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return l, nil
+	return sa, nil
 }
 
 func unknownError(id toolcall.StandingID) error {
@@ -62,15 +62,15 @@ func unknownError(id toolcall.StandingID) error {
 
 // Show returns a standing approval with its latest uses.
 func (s *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.ShowStandingApprovalReply, error) {
-	l, err := s.Last(ctx, id)
+	sa, err := s.Last(ctx, id)
 	if err != nil {
 		return toolcall.ShowStandingApprovalReply{}, err
 	}
-	out := toolcall.ShowStandingApprovalReply{Standing: l, Uses: []toolcall.StandingUse{}}
-	if l.Seq == 0 {
+	out := toolcall.ShowStandingApprovalReply{Standing: sa, Uses: []toolcall.StandingUse{}}
+	if sa.Seq == 0 {
 		return out, nil
 	}
-	history, err := s.Journal.History(ctx, l.Key())
+	history, err := s.Journal.History(ctx, sa.Key())
 	if err != nil {
 		return toolcall.ShowStandingApprovalReply{}, err
 	}
@@ -90,40 +90,40 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
 	entity := store.Entity[*toolcall.StandingApproval]{Key: toolcall.Key{Space: s.Space, Entity: toolcall.EntityName(r.ID)}, Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
-		l, err := s.Last(ctx, r.ID)
+		sa, err := s.Last(ctx, r.ID)
 		if err != nil {
 			return nil, 0, err
 		}
-		return l, l.Seq, nil
+		return sa, sa.Seq, nil
 	}}
 	var shown toolcall.StandingApproval
-	l, seq, err := store.Update(ctx, s.Store, entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
-		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v toolcall.Vote) bool { return toolcall.IsSamePerson(v.By.Name, by.Name) }) {
-			return nil, decide.ForbiddenError(by.Name+" did not grant this standing approval", "ask "+nameGrantors(l)+" or an operator")
+	sa, seq, err := store.Update(ctx, s.Store, entity, func(_ context.Context, sa *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
+		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(sa.GrantedBy, func(v toolcall.Vote) bool { return toolcall.IsSamePerson(v.By.Name, by.Name) }) {
+			return nil, decide.ForbiddenError(by.Name+" did not grant this standing approval", "ask "+nameGrantors(sa)+" or an operator")
 		}
 		now := store.JournalTime()
-		switch state := l.State(now); state {
+		switch state := sa.State(now); state {
 		case toolcall.StandingActive, toolcall.StandingUsedUp: // calls that used it up may still be waiting to begin
 		case toolcall.StandingRevoked:
 			return nil, store.ErrNoChange // an earlier revocation may have stopped halfway
 		default:
 			return nil, &message.Error{Code: message.CodeFinished, What: "the standing approval is " + string(state), Hint: "nothing to do: it allows no further call"}
 		}
-		next := *l
+		next := *sa
 		next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
 		shown = next
-		f := s.Store.NewRecord(by, now)
-		f.Standing = &next
-		return f, nil
+		rec := s.Store.NewRecord(by, now)
+		rec.Standing = &next
+		return rec, nil
 	})
 	switch {
 	case errors.Is(err, store.ErrNoChange):
-		return l, s.revokeCalls(ctx, l.ID, l.Seq)
+		return sa, s.revokeCalls(ctx, sa.ID, sa.Seq)
 	case err != nil:
 		return nil, err
 	}
 	shown.Seq = seq
-	return &shown, s.revokeCalls(ctx, l.ID, seq)
+	return &shown, s.revokeCalls(ctx, sa.ID, seq)
 }
 
 // revokeCalls revokes the calls that a standing approval allowed and no worker has

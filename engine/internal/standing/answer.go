@@ -23,53 +23,53 @@ import (
 // ResponseFor finds a standing approval that answers the approval request which the policy
 // wants to open about a call. It answers only if use, such as Spend, accepts that.
 // On any error a person is asked.
-func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
+func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
 	now := s.View.Book.Clock(store.JournalTime())
 	candidates := s.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
 	}
-	for _, l := range candidates {
-		if !isInScope(l, c) || !s.answersFor(ctx, l, c, d, now) {
+	for _, sa := range candidates {
+		if !isInScope(sa, c) || !s.answersFor(ctx, sa, c, d, now) {
 			continue
 		}
-		amount, err := amountOf(c.Input, l.Terms.Budget)
+		amount, err := amountOf(c.Input, sa.Terms.Budget)
 		if err == nil {
-			err = use(ctx, l, c, amount)
+			err = use(ctx, sa, c, amount)
 		}
 		if err != nil {
-			s.Log.Info("a standing approval does not answer", "standing_approval", string(l.ID), "call", c.Key.String(), "error", err)
+			s.Log.Info("a standing approval does not answer", "standing_approval", string(sa.ID), "call", c.Key.String(), "error", err)
 			continue
 		}
 		out := d
 		out.Behavior, out.Suggested, out.Requirement = message.BehaviorAllow, nil, permission.Requirement{}
-		out.Reason = "remembered as " + string(l.ID) + " by " + nameGrantors(l) + "; " + d.Reason
-		return out, l.ID
+		out.Reason = "remembered as " + string(sa.ID) + " by " + nameGrantors(sa) + "; " + d.Reason
+		return out, sa.ID
 	}
 	return d, ""
 }
 
-func nameGrantors(l *toolcall.StandingApproval) string {
-	names := make([]string, len(l.GrantedBy))
-	for i, v := range l.GrantedBy {
+func nameGrantors(s *toolcall.StandingApproval) string {
+	names := make([]string, len(s.GrantedBy))
+	for i, v := range s.GrantedBy {
 		names[i] = v.By.Name
 	}
 	return strings.Join(names, ", ")
 }
 
-func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
-	if l.Definition != c.DefinitionHash() {
+func isInScope(s *toolcall.StandingApproval, c *toolcall.Call) bool {
+	if s.Definition != c.DefinitionHash() {
 		return false
 	}
-	switch l.Terms.Scope {
+	switch s.Terms.Scope {
 	case toolcall.ScopeCallLike:
-		return c.Session == l.Session && argumentsOf(c) == l.Arguments
+		return c.Session == s.Session && argumentsOf(c) == s.Arguments
 	case toolcall.ScopeSession:
-		return c.Session == l.Session
+		return c.Session == s.Session
 	case toolcall.ScopeAgent:
-		return c.Runtime == l.User && c.Agent == l.Agent && l.Agent != ""
+		return c.Runtime == s.User && c.Agent == s.Agent && s.Agent != ""
 	case toolcall.ScopeUser:
-		return c.Runtime == l.User
+		return c.Runtime == s.User
 	case toolcall.ScopeSpace:
 		return true
 	}
@@ -79,32 +79,32 @@ func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
 // answersFor reports whether a standing approval answers the approval request that the
 // policy wants to open: it is the same request as before, within what the policy now allows
 // to be remembered, and the approval's rules cover the call.
-func (s *Approvals) answersFor(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
-	if d.Rule != l.Rule || decide.SourceOf(d) != l.Source || d.Reason != l.Reason {
+func (s *Approvals) answersFor(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
+	if d.Rule != sa.Rule || decide.SourceOf(d) != sa.Source || d.Reason != sa.Reason {
 		return false
 	}
 	req := s.policyRequest(ctx, c)
-	if l.Rule != "" && !s.ruleLets(ctx, req, l, c, d, now) {
+	if sa.Rule != "" && !s.ruleLets(ctx, req, sa, c, d, now) {
 		return false
 	}
-	if s.Policy.Covers(ctx, req, l.Terms.Rules) != nil {
+	if s.Policy.Covers(ctx, req, sa.Terms.Rules) != nil {
 		return false
 	}
-	return len(l.Within) == 0 || s.Policy.Covers(ctx, req, l.Within) == nil
+	return len(sa.Within) == 0 || s.Policy.Covers(ctx, req, sa.Within) == nil
 }
 
 // ruleLets checks the approval against what the rules that ask allow to be remembered now:
 // they may have become stricter about the terms or about who must agree.
-func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
+func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, sa *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
 	r := d.Requirement.Remember
-	if r == nil || !now.Before(l.GrantedAt.Add(r.TTL)) {
+	if r == nil || !now.Before(sa.GrantedAt.Add(r.TTL)) {
 		return false
 	}
-	counted := slices.Contains(l.Spent, toolcall.SpentBy(c.Key, c.Input))
-	if r.Uses > 0 && !counted && (!l.Counted() || len(l.Spent) >= r.Uses) {
+	counted := slices.Contains(sa.Spent, toolcall.SpentBy(c.Key, c.Input))
+	if r.Uses > 0 && !counted && (!sa.Counted() || len(sa.Spent) >= r.Uses) {
 		return false
 	}
-	paths := slices.Sorted(maps.Keys(l.Same))
+	paths := slices.Sorted(maps.Keys(sa.Same))
 	for _, p := range r.Scope {
 		if !slices.Contains(paths, p) {
 			return false // no approver approved a value for it
@@ -115,43 +115,43 @@ func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *too
 		return false
 	}
 	for path, value := range values {
-		if shortenValue(value) != l.Same[path] {
+		if shortenValue(value) != sa.Same[path] {
 			return false
 		}
 	}
-	votes := slices.Clone(l.GrantedBy)
+	votes := slices.Clone(sa.GrantedBy)
 	for i := range votes { // as if they answered this approval request
-		votes[i].Digest, votes[i].Edited, votes[i].Made = l.Digest, false, ""
+		votes[i].Digest, votes[i].Edited, votes[i].Made = sa.Digest, false, ""
 	}
-	return decide.IssueRequirement(c, d, now).Tally(votes, l.Digest, 0).Agreed
+	return decide.IssueRequirement(c, d, now).Tally(votes, sa.Digest, 0).Agreed
 }
 
 // Spend checks in the journal that a standing approval is in force and, if its uses are
 // counted, records the use for this call.
-func (s *Approvals) Spend(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
+func (s *Approvals) Spend(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
 	entity := store.Entity[*toolcall.StandingApproval]{
-		Key:   l.Key(),
-		Known: func() (*toolcall.StandingApproval, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write would find out whether it was revoked
+		Key:   sa.Key(),
+		Known: func() (*toolcall.StandingApproval, uint64, bool) { return sa, sa.Seq, sa.Counted() }, // else no write would find out whether it was revoked
 		Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
-			last, err := s.Store.LastStandingApproval(ctx, l)
+			last, err := s.Store.LastStandingApproval(ctx, sa)
 			if err != nil {
 				return nil, 0, err
 			}
 			return last, last.Seq, nil
 		},
 	}
-	_, _, err := store.Update(ctx, s.Store, entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
+	_, _, err := store.Update(ctx, s.Store, entity, func(_ context.Context, sa *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		now := store.JournalTime()
-		next, err := l.Spend(c.Key, c.Input, amount, s.View.Book.Clock(now))
+		next, err := sa.Spend(c.Key, c.Input, amount, s.View.Book.Clock(now))
 		switch {
 		case err != nil:
 			return nil, err
-		case next == nil || !l.Counted():
+		case next == nil || !sa.Counted():
 			return nil, store.ErrNoChange
 		}
-		f := s.Store.NewRecord(s.Self, now)
-		f.Standing = next
-		return f, nil
+		rec := s.Store.NewRecord(s.Self, now)
+		rec.Standing = next
+		return rec, nil
 	})
 	if errors.Is(err, store.ErrNoChange) {
 		return nil
@@ -173,14 +173,14 @@ func (s *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, 
 // endedReason returns why a standing approval has ended, according to the journal; "" if
 // it has not, or is only used up.
 func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (string, error) {
-	l, err := s.Store.LastStandingApproval(ctx, cmp.Or(s.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: s.Space}))
+	sa, err := s.Store.LastStandingApproval(ctx, cmp.Or(s.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: s.Space}))
 	if err != nil {
 		return "", err
 	}
-	if l.GrantedAt.IsZero() {
+	if sa.GrantedAt.IsZero() {
 		return "the standing approval " + string(id) + " that allowed it is unknown", nil
 	}
-	if state := l.State(s.View.Book.Clock(store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
+	if state := sa.State(s.View.Book.Clock(store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
 		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
 	}
 	return "", nil

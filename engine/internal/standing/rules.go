@@ -178,35 +178,35 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 			return nil, nil
 		}
 	}
-	l := toolcall.StandingApproval{
+	sa := toolcall.StandingApproval{
 		ID: toolcall.NewStandingID(c.Key, c.Digest), Space: s.Space, Tool: c.Tool, Definition: c.DefinitionHash(), Terms: *by[0].Remember,
 		Rule: c.Request.Rule, Source: c.Request.Source, Reason: c.Request.Reason,
 		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c),
 		From: c.Key, Digest: c.Digest, GrantedAt: now,
 	}
 	for _, v := range by {
-		l.GrantedBy = append(l.GrantedBy, toolcall.Vote{Kind: v.Kind, By: v.By, At: v.At, Digest: v.Digest, Edited: v.Edited, Made: v.Made, Groups: v.Groups, GroupsFrom: v.GroupsFrom, Step: v.Step})
+		sa.GrantedBy = append(sa.GrantedBy, toolcall.Vote{Kind: v.Kind, By: v.By, At: v.At, Digest: v.Digest, Edited: v.Edited, Made: v.Made, Groups: v.Groups, GroupsFrom: v.GroupsFrom, Step: v.Step})
 	}
-	if b := l.Terms.Budget; b != nil {
-		l.Left = b.Limit
+	if b := sa.Terms.Budget; b != nil {
+		sa.Left = b.Limit
 	}
 	limits := c.Request.Requirement.Remember
 	if limits == nil {
-		l.Within = withinOf(l.Terms.Rules, c.Suggested)
-		return []toolcall.StandingApproval{l}, nil
+		sa.Within = withinOf(sa.Terms.Rules, c.Suggested)
+		return []toolcall.StandingApproval{sa}, nil
 	}
-	if end := now.Add(time.Duration(limits.TTLMS) * time.Millisecond); l.Terms.Until.IsZero() || l.Terms.Until.After(end) {
-		l.Terms.Until = end
+	if end := now.Add(time.Duration(limits.TTLMS) * time.Millisecond); sa.Terms.Until.IsZero() || sa.Terms.Until.After(end) {
+		sa.Terms.Until = end
 	}
 	var err error
-	l.Same, err = s.Policy.Values(ctx, s.Judge.Request(s.Snapshot(ctx, c, nil)), limits.Same)
+	sa.Same, err = s.Policy.Values(ctx, s.Judge.Request(s.Snapshot(ctx, c, nil)), limits.Same)
 	if err != nil {
 		return nil, decide.ForbiddenError("cannot read from this call the values that later calls must share: "+err.Error(), "approve the call without remembering it")
 	}
-	for path, value := range l.Same {
-		l.Same[path] = shortenValue(value)
+	for path, value := range sa.Same {
+		sa.Same[path] = shortenValue(value)
 	}
-	return []toolcall.StandingApproval{l}, nil
+	return []toolcall.StandingApproval{sa}, nil
 }
 
 // withinOf returns the suggested rules if any of the rules was edited.

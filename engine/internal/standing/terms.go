@@ -70,13 +70,13 @@ type limits struct {
 // limitsOf returns what the policy allows to be remembered about this approval request: what
 // the rules that ask state, or, if no rule asks, the suggested rules within this session.
 func limitsOf(c *toolcall.Call) (limits, error) {
-	q := c.Request
-	switch by := q.Requirement.Remember; {
+	req := c.Request
+	switch by := req.Requirement.Remember; {
 	case by != nil:
 		return limits{by}, nil
-	case q.Rule == "" && q.Source == string(permission.StepFallbackAsk) && len(c.Suggested) > 0:
+	case req.Rule == "" && req.Source == string(permission.StepFallbackAsk) && len(c.Suggested) > 0:
 		return limits{}, nil
-	case q.Rule != "":
+	case req.Rule != "":
 		return limits{}, decide.ForbiddenError("the rules that ask about this call do not allow remembering", "approve only this call; the policy's author can add remember to the rule")
 	}
 	return limits{}, decide.ForbiddenError("no rule can answer this approval request", "approve only this call")

@@ -25,8 +25,8 @@ func (j unasking) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 // be read.
 type lossy struct{ *engine.Memory }
 
-func (j lossy) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	_, _ = j.Memory.Append(ctx, f, prev)
+func (j lossy) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	_, _ = j.Memory.Append(ctx, rec, prev)
 	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
 }
 
@@ -62,9 +62,9 @@ func quiet() store.Hooks {
 }
 
 func binding(s *store.Store) *toolcall.EventRecord {
-	f := s.NewRecord(toolcall.Principal{Name: "bot"}, time.Now())
-	f.Session = &toolcall.SessionState{Key: toolcall.Key{Space: "x", Session: "s"}, Runtime: "bot"}
-	return f
+	rec := s.NewRecord(toolcall.Principal{Name: "bot"}, time.Now())
+	rec.Session = &toolcall.SessionState{Key: toolcall.Key{Space: "x", Session: "s"}, Runtime: "bot"}
+	return rec
 }
 
 // Every write leaves the store's memory: when the watch delivers it, when it fails, when its
@@ -113,10 +113,10 @@ func TestOwnRecordsAreNotRead(t *testing.T) {
 		hooks.Compare = func(at, stored time.Time) { compared++ }
 		hooks.News = func(*toolcall.EventRecord) { news++ }
 		s := follow(t, engine.NewMemory(), v, hooks)
-		f := binding(s)
-		seq, err := s.Append(t.Context(), f, 0)
+		rec := binding(s)
+		seq, err := s.Append(t.Context(), rec, 0)
 		synctest.Wait()
-		state, _ := v.Session(f.Session.Key)
+		state, _ := v.Session(rec.Session.Key)
 		if err != nil || compared != 1 || v.Sequence() != seq || state.Runtime != "bot" {
 			t.Errorf("%v; compared %d times, the view is at %d of %d", err, compared, v.Sequence(), seq)
 		}

@@ -132,9 +132,9 @@ func (s *Store) LastStandingApproval(ctx context.Context, known *toolcall.Standi
 		return nil, unreadableError(known.Key(), r.Invalid)
 	}
 	s.view.Apply(r.Record, r.Seq)
-	l := *r.Record.Standing
-	l.Seq = r.Seq
-	return &l, nil
+	sa := *r.Record.Standing
+	sa.Seq = r.Seq
+	return &sa, nil
 }
 
 // LastBudget reads a budget from the journal, and when the journal stored its last

@@ -24,7 +24,7 @@ import (
 
 // Journal is the part of the engine's journal that a store needs.
 type Journal interface {
-	Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
+	Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error)
 	Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error)
 	History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error)
 	Read(ctx context.Context, session toolcall.Key, after uint64, limit int) (records []toolcall.JournalEntry, last uint64, err error)
@@ -104,9 +104,9 @@ func (s *Store) Pause(f func()) {
 func (s *Store) Following() context.Context { return s.following }
 
 // apply adds an event record that was read to the view, and announces it if it is new.
-func (s *Store) apply(f *toolcall.EventRecord, seq uint64) {
-	if s.view.Apply(f, seq) {
-		s.hooks.News(f)
+func (s *Store) apply(rec *toolcall.EventRecord, seq uint64) {
+	if s.view.Apply(rec, seq) {
+		s.hooks.News(rec)
 	}
 }
 
@@ -115,12 +115,12 @@ type watcher struct{ s *Store }
 
 // Wants declines this engine's own event records, which it has in memory.
 func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
-	f := w.s.own.takeRecord(id)
-	if f == nil {
+	rec := w.s.own.takeRecord(id)
+	if rec == nil {
 		return true
 	}
-	w.s.hooks.Compare(f.At, stored)
-	w.deliverRecord(f, seq)
+	w.s.hooks.Compare(rec.At, stored)
+	w.deliverRecord(rec, seq)
 	return false
 }
 
@@ -144,14 +144,14 @@ func (w watcher) Record(r toolcall.JournalEntry) {
 	w.deliverRecord(r.Record, r.Seq)
 }
 
-// deliverRecord adds an entry to the view; f is nil if it is not a usable event record.
-func (w watcher) deliverRecord(f *toolcall.EventRecord, seq uint64) {
+// deliverRecord adds an entry to the view; rec is nil if it is not a usable event record.
+func (w watcher) deliverRecord(rec *toolcall.EventRecord, seq uint64) {
 	w.s.delivering.Lock()
 	defer w.s.delivering.Unlock()
-	if f != nil {
-		w.s.apply(f, seq)
+	if rec != nil {
+		w.s.apply(rec, seq)
 		if seq > w.s.view.Sequence() {
-			w.s.hooks.Delivered(f)
+			w.s.hooks.Delivered(rec)
 		}
 	}
 	w.s.view.ReachSequence(seq)

@@ -52,10 +52,10 @@ func Update[T any](ctx context.Context, s *Store, e Entity[T], step func(ctx con
 			}
 			fresh = true
 		}
-		f, err := step(ctx, state)
+		rec, err := step(ctx, state)
 		if err == nil {
 			var seq uint64
-			if seq, err = s.Append(ctx, f, at); err == nil {
+			if seq, err = s.Append(ctx, rec, at); err == nil {
 				return state, seq, nil
 			}
 			if !errors.Is(err, message.ErrConflict) {
@@ -86,9 +86,9 @@ func (s *Store) UpdateCall(ctx context.Context, op string, key toolcall.Key, by 
 		if next := m.Call(); next.Records > toolcall.MaxRecordsPerCall && next.Open() { // ending it is still possible
 			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: toolcall.ErrorCall(cur), What: "the call has reached its limit of event records", Hint: "interrupt its reply"}
 		}
-		f, err := s.callRecord(ctx, m, by)
+		rec, err := s.callRecord(ctx, m, by)
 		sent = time.Now()
-		return f, err
+		return rec, err
 	})
 	switch {
 	case errors.Is(err, ErrNoChange):
@@ -103,12 +103,12 @@ func (s *Store) UpdateCall(ctx context.Context, op string, key toolcall.Key, by 
 
 // AppendFirst stores the first event record of a call. sent is a time before it was sent.
 func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (seq uint64, sent time.Time, err error) {
-	f, err := s.callRecord(ctx, m, by)
+	rec, err := s.callRecord(ctx, m, by)
 	if err != nil {
 		return 0, sent, err
 	}
 	sent = time.Now()
-	seq, err = s.Append(ctx, f, 0)
+	seq, err = s.Append(ctx, rec, 0)
 	return seq, sent, err
 }
 
@@ -117,14 +117,14 @@ func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by toolcal
 func (s *Store) callRecord(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (*toolcall.EventRecord, error) {
 	c := m.Call()
 	c.Seq = 0
-	f := s.NewRecord(by, c.UpdatedAt)
-	f.Call, f.Path, f.Explanation = c, m.Path(), m.Explanation()
-	if queue := f.WorkQueue(); queue != (toolcall.Queue{}) {
+	rec := s.NewRecord(by, c.UpdatedAt)
+	rec.Call, rec.Path, rec.Explanation = c, m.Path(), m.Explanation()
+	if queue := rec.WorkQueue(); queue != (toolcall.Queue{}) {
 		if err := s.journal.EnsureQueue(ctx, queue); err != nil {
 			return nil, err
 		}
 	}
-	return f, nil
+	return rec, nil
 }
 
 func (s *Store) callEntity(key toolcall.Key) Entity[*toolcall.Call] {
@@ -182,37 +182,37 @@ func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRe
 
 // Append stores one event record and applies it to the view. If the write failed or may still
 // arrive, the watch reads the record like any other.
-func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	written := s.hooks.Writing(f)
-	s.own.put(f)
-	seq, err := s.write(ctx, f, prev)
+func (s *Store) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	written := s.hooks.Writing(rec)
+	s.own.put(rec)
+	seq, err := s.write(ctx, rec, prev)
 	if err != nil {
-		s.own.takeRecord(f.ID)
+		s.own.takeRecord(rec.ID)
 		return 0, err
 	}
-	s.view.Apply(f, seq)
+	s.view.Apply(rec, seq)
 	written()
 	return seq, nil
 }
 
 // write stores one record. If the outcome is unknown, it asks the journal whether the event
 // record is there, until ctx ends.
-func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
+func (s *Store) write(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
 	var unsure error // an earlier attempt may have arrived, or may still arrive
 	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
-		seq, err := s.journal.Append(ctx, f, prev)
+		seq, err := s.journal.Append(ctx, rec, prev)
 		if errors.Is(err, message.ErrUnknownOutcome) {
 			unsure = err
 		}
 		if unsure == nil || err == nil || errors.Is(err, toolcall.ErrUnsynced) {
 			return seq, err
 		}
-		moved, at, lerr := s.find(ctx, f, prev)
+		moved, at, lerr := s.find(ctx, rec, prev)
 		switch {
 		case lerr == nil && at > 0:
 			return at, nil
 		case lerr == nil && moved:
-			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has changed", f.Key()), Hint: "read its last event record and decide again"}
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has changed", rec.Key()), Hint: "read its last event record and decide again"}
 		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
 			return 0, unsure // this attempt was refused; that says nothing about the one before
 		}
@@ -222,21 +222,21 @@ func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64)
 	}
 }
 
-// find reports whether an entity has changed since prev, and the sequence of f if it was
+// find reports whether an entity has changed since prev, and the sequence of rec if it was
 // stored: others may have written after it.
-func (s *Store) find(ctx context.Context, f *toolcall.EventRecord, prev uint64) (moved bool, at uint64, err error) {
-	r, err := s.journal.Last(ctx, f.Key())
+func (s *Store) find(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (moved bool, at uint64, err error) {
+	r, err := s.journal.Last(ctx, rec.Key())
 	switch {
 	case errors.Is(err, message.ErrNotFound):
 		return false, 0, nil
 	case err != nil || r.Seq == prev:
 		return false, 0, err
-	case r.Record != nil && r.Record.ID == f.ID:
+	case r.Record != nil && r.Record.ID == rec.ID:
 		return true, r.Seq, nil
 	}
-	history, err := s.journal.History(ctx, f.Key())
+	history, err := s.journal.History(ctx, rec.Key())
 	for _, r := range history {
-		if r.Record != nil && r.Record.ID == f.ID {
+		if r.Record != nil && r.Record.ID == rec.ID {
 			return true, r.Seq, nil
 		}
 	}
@@ -257,10 +257,10 @@ type inFlight struct {
 
 // put stores a copy: the writer may be sending the event record again while the watch
 // sets the call's sequence.
-func (o *inFlight) put(f *toolcall.EventRecord) {
-	copied := *f
-	if f.Call != nil {
-		copied.Call = f.Call.Clone()
+func (o *inFlight) put(rec *toolcall.EventRecord) {
+	copied := *rec
+	if rec.Call != nil {
+		copied.Call = rec.Call.Clone()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -270,16 +270,16 @@ func (o *inFlight) put(f *toolcall.EventRecord) {
 	if o.records == nil {
 		o.records = map[string]*toolcall.EventRecord{}
 	}
-	o.records[f.ID] = &copied
+	o.records[rec.ID] = &copied
 }
 
 // takeRecord removes and returns the event record with this id, or nil.
 func (o *inFlight) takeRecord(id string) *toolcall.EventRecord {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	f := o.records[id]
+	rec := o.records[id]
 	delete(o.records, id)
-	return f
+	return rec
 }
 
 // dropAll removes everything, because the watch has ended.

@@ -30,23 +30,23 @@ func (b *Book) addGranted(standings []toolcall.StandingApproval, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range standings {
-		if l := standings[i]; b.standingApprovals[l.ID] == nil {
-			b.gave[l.ID] = seq
-			b.put(&l)
+		if s := standings[i]; b.standingApprovals[s.ID] == nil {
+			b.gave[s.ID] = seq
+			b.put(&s)
 		}
 	}
 }
 
 // apply applies an event record of a standing approval and reports whether it was new.
-func (b *Book) apply(l *toolcall.StandingApproval, seq uint64) bool {
+func (b *Book) apply(s *toolcall.StandingApproval, seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old := b.standingApprovals[l.ID]; old != nil && seq <= old.Seq {
+	if old := b.standingApprovals[s.ID]; old != nil && seq <= old.Seq {
 		return false
 	}
-	next := *l
+	next := *s
 	next.Seq = seq
-	delete(b.gave, l.ID)
+	delete(b.gave, s.ID)
 	b.put(&next)
 	return true
 }
@@ -72,11 +72,11 @@ func (b *Book) Clock(now time.Time) time.Time {
 }
 
 // put stores a standing approval. b.mu is held.
-func (b *Book) put(l *toolcall.StandingApproval) {
-	if b.standingApprovals[l.ID] == nil {
+func (b *Book) put(s *toolcall.StandingApproval) {
+	if b.standingApprovals[s.ID] == nil {
 		b.grown++
 	}
-	b.indexApproval(l)
+	b.indexApproval(s)
 	if b.grown > keepEnded {
 		b.grown = 0
 		b.dropEnded(time.Now())
@@ -84,28 +84,28 @@ func (b *Book) put(l *toolcall.StandingApproval) {
 }
 
 // indexApproval adds a standing approval to the indexes. b.mu is held.
-func (b *Book) indexApproval(l *toolcall.StandingApproval) {
-	b.standingApprovals[l.ID] = l
-	if b.byTool[l.Tool] == nil {
-		b.byTool[l.Tool] = map[toolcall.StandingID]struct{}{}
+func (b *Book) indexApproval(s *toolcall.StandingApproval) {
+	b.standingApprovals[s.ID] = s
+	if b.byTool[s.Tool] == nil {
+		b.byTool[s.Tool] = map[toolcall.StandingID]struct{}{}
 	}
-	b.byTool[l.Tool][l.ID] = struct{}{}
+	b.byTool[s.Tool][s.ID] = struct{}{}
 }
 
 // dropEnded forgets the oldest standing approvals that have ended. b.mu is held.
 func (b *Book) dropEnded(now time.Time) {
 	var ended []*toolcall.StandingApproval
-	for _, l := range b.standingApprovals {
-		if l.State(now) != toolcall.StandingActive {
-			ended = append(ended, l)
+	for _, s := range b.standingApprovals {
+		if s.State(now) != toolcall.StandingActive {
+			ended = append(ended, s)
 		}
 	}
 	slices.SortFunc(ended, func(a, b *toolcall.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
-	for _, l := range ended[:max(0, len(ended)-keepEnded)] {
-		delete(b.standingApprovals, l.ID)
-		delete(b.gave, l.ID)
-		if delete(b.byTool[l.Tool], l.ID); len(b.byTool[l.Tool]) == 0 {
-			delete(b.byTool, l.Tool)
+	for _, s := range ended[:max(0, len(ended)-keepEnded)] {
+		delete(b.standingApprovals, s.ID)
+		delete(b.gave, s.ID)
+		if delete(b.byTool[s.Tool], s.ID); len(b.byTool[s.Tool]) == 0 {
+			delete(b.byTool, s.Tool)
 		}
 	}
 }
@@ -125,20 +125,20 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingAppr
 	defer b.mu.RUnlock()
 	var out []*toolcall.StandingApproval
 	for id := range b.byTool[tool] {
-		l := b.standingApprovals[id]
-		if l.Plain { // its rules are session rules of the policy
+		s := b.standingApprovals[id]
+		if s.Plain { // its rules are session rules of the policy
 			continue
 		}
-		state := l.State(now)
-		if state == toolcall.StandingActive || state == toolcall.StandingUsedUp && slices.Contains(l.Spent, mark) {
-			out = append(out, l)
+		state := s.State(now)
+		if state == toolcall.StandingActive || state == toolcall.StandingUsedUp && slices.Contains(s.Spent, mark) {
+			out = append(out, s)
 		}
 	}
-	rank := func(l *toolcall.StandingApproval) int {
+	rank := func(s *toolcall.StandingApproval) int {
 		switch {
-		case slices.Contains(l.Spent, mark):
+		case slices.Contains(s.Spent, mark):
 			return 0
-		case !l.Counted():
+		case !s.Counted():
 			return 1
 		}
 		return 2

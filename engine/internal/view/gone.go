@@ -156,8 +156,8 @@ func trimSessions(v *View) {
 // hasRules reports whether a session has a remembered rule that is active.
 func hasRules(v *View, s *sessionView, now time.Time) bool {
 	return slices.ContainsFunc(s.rules, func(r SessionRule) bool {
-		l := v.Book.Get(r.Standing)
-		return l != nil && l.State(now) == toolcall.StandingActive
+		sa := v.Book.Get(r.Standing)
+		return sa != nil && sa.State(now) == toolcall.StandingActive
 	})
 }
 

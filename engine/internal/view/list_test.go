@@ -191,9 +191,9 @@ func TestListsAgree(t *testing.T) {
 				case "to3":
 					c.Votes = append(slices.Clip(c.Votes), toolcall.Vote{By: toolcall.Principal{Name: pick("person", 2)}})
 				default:
-					q := *c.Request
-					q.Requirement.Deadline = someTime.Add(time.Duration(rapid.IntRange(1, 9).Draw(t, "later")) * time.Hour)
-					c.Request = &q
+					req := *c.Request
+					req.Requirement.Deadline = someTime.Add(time.Duration(rapid.IntRange(1, 9).Draw(t, "later")) * time.Hour)
+					c.Request = &req
 				}
 			} else {
 				var ends time.Time

@@ -55,8 +55,8 @@ func (p *Page) Newest(next uint64) toolcall.ListReply {
 // listBytes estimates the size of a call in a reply.
 func listBytes(c *toolcall.Call) int {
 	n := 1024 + len(c.Input)
-	if q := c.Request; q != nil {
-		n += len(q.Input) + len(q.Text) + len(q.Reason)
+	if req := c.Request; req != nil {
+		n += len(req.Input) + len(req.Text) + len(req.Reason)
 	}
 	for _, v := range c.Votes {
 		n += len(v.Feedback) + len(v.Note)

@@ -192,8 +192,8 @@ func (v *View) SessionRules(c *toolcall.Call) []SessionRule {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(s.rules), func(r SessionRule) bool {
-		l := v.Book.Get(r.Standing)
-		return l == nil || l.Revoked != nil || l.Tool == c.Tool && l.Definition != c.DefinitionHash()
+		sa := v.Book.Get(r.Standing)
+		return sa == nil || sa.Revoked != nil || sa.Tool == c.Tool && sa.Definition != c.DefinitionHash()
 	})
 }
 

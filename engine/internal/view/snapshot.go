@@ -109,9 +109,9 @@ func TakeSnapshot(v *View, also func()) *Snapshot {
 func (b *Book) addTo(s *Snapshot) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	for id, l := range b.standingApprovals {
-		if l.Seq > 0 {
-			s.Standing = append(s.Standing, l.Seq)
+	for id, sa := range b.standingApprovals {
+		if sa.Seq > 0 {
+			s.Standing = append(s.Standing, sa.Seq)
 		} else {
 			s.Granted = append(s.Granted, GrantedAt{id, b.gave[id]})
 		}
@@ -157,9 +157,9 @@ func (s *Snapshot) Forget(archived map[uint64]bool) {
 // Restore fills an empty view, which nothing else uses yet, from a snapshot. records holds
 // the journal's records at Sequences.
 func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*toolcall.EventRecord) error {
-	for _, f := range records {
-		if f != nil {
-			v.Book.noteTime(f.At)
+	for _, rec := range records {
+		if rec != nil {
+			v.Book.noteTime(rec.At)
 		}
 	}
 	r := restoring{View: v, space: space, records: records}
@@ -195,14 +195,14 @@ type restoring struct {
 
 // find returns a record of the space that satisfies has; what names it in errors.
 func (r *restoring) find(seq uint64, what string, has func(*toolcall.EventRecord) bool) (*toolcall.EventRecord, error) {
-	f := r.records[seq]
-	if f == nil || !has(f) || f.Key().Space != r.space {
+	rec := r.records[seq]
+	if rec == nil || !has(rec) || rec.Key().Space != r.space {
 		return nil, fmt.Errorf("record %d is not %s", seq, what)
 	}
-	return f, nil
+	return rec, nil
 }
 
-func isOfCall(f *toolcall.EventRecord) bool { return f.Call != nil }
+func isOfCall(rec *toolcall.EventRecord) bool { return rec.Call != nil }
 
 func (r *restoring) restoreReplies(s *Snapshot) error {
 	for _, x := range s.Replies {
@@ -215,35 +215,35 @@ func (r *restoring) restoreReplies(s *Snapshot) error {
 		if x.Seq == 0 {
 			continue
 		}
-		f, err := r.find(x.Seq, "of the reply "+key.String(), func(f *toolcall.EventRecord) bool { return f.Reply != nil && f.Reply.Key == key })
+		rec, err := r.find(x.Seq, "of the reply "+key.String(), func(rec *toolcall.EventRecord) bool { return rec.Reply != nil && rec.Reply.Key == key })
 		if err != nil {
 			return err
 		}
-		reply.state, reply.seq = f.Reply, x.Seq
+		reply.state, reply.seq = rec.Reply, x.Seq
 	}
 	return nil
 }
 
 func (r *restoring) restoreCalls(s *Snapshot) error {
 	for _, seq := range s.Calls {
-		f, err := r.find(seq, "of an open call", func(f *toolcall.EventRecord) bool { return isOfCall(f) && f.Call.Open() })
+		rec, err := r.find(seq, "of an open call", func(rec *toolcall.EventRecord) bool { return isOfCall(rec) && rec.Call.Open() })
 		if err != nil {
 			return err
 		}
-		r.addCall(f.Call, seq)
-		r.replyOf(f.Call.ReplyKey()).open++
+		r.addCall(rec.Call, seq)
+		r.replyOf(rec.Call.ReplyKey()).open++
 	}
 	for _, e := range s.Ended {
-		f, err := r.find(e.Seq, "of a finished call or reply", func(f *toolcall.EventRecord) bool {
-			return isOfCall(f) && !f.Call.Open() || f.Reply != nil && r.View.replies[f.Reply.Key] != nil
+		rec, err := r.find(e.Seq, "of a finished call or reply", func(rec *toolcall.EventRecord) bool {
+			return isOfCall(rec) && !rec.Call.Open() || rec.Reply != nil && r.View.replies[rec.Reply.Key] != nil
 		})
 		if err != nil {
 			return err
 		}
-		if f.Call != nil {
-			r.addCall(f.Call, e.Seq)
+		if rec.Call != nil {
+			r.addCall(rec.Call, e.Seq)
 		}
-		r.recent = append(r.recent, ended{f.Key(), e.At})
+		r.recent = append(r.recent, ended{rec.Key(), e.At})
 	}
 	return nil
 }
@@ -265,22 +265,22 @@ func (r *restoring) restoreSessions(s *Snapshot) error {
 		session := r.sessionOf(key)
 		session.begin, session.used = x.Begin, x.Used
 		if x.Seq != 0 {
-			f, err := r.find(x.Seq, "of the session "+key.String(), func(f *toolcall.EventRecord) bool { return f.Session != nil && f.Session.Key == key })
+			rec, err := r.find(x.Seq, "of the session "+key.String(), func(rec *toolcall.EventRecord) bool { return rec.Session != nil && rec.Session.Key == key })
 			if err != nil {
 				return err
 			}
-			session.state, session.seq = r.shareTools(*f.Session), x.Seq
+			session.state, session.seq = r.shareTools(*rec.Session), x.Seq
 		}
 		for _, seq := range x.Rules {
-			f, err := r.find(seq, "of a call of the session "+key.String(), func(f *toolcall.EventRecord) bool { return isOfCall(f) && f.Call.SessionKey() == key })
+			rec, err := r.find(seq, "of a call of the session "+key.String(), func(rec *toolcall.EventRecord) bool { return isOfCall(rec) && rec.Call.SessionKey() == key })
 			if err != nil {
 				return err
 			}
-			l, plain := f.Call.PlainStandingApproval()
+			sa, plain := rec.Call.PlainStandingApproval()
 			if !plain {
 				return fmt.Errorf("record %d gives no rule", seq)
 			}
-			session.rememberRules(f.Call, l.ID, seq)
+			session.rememberRules(rec.Call, sa.ID, seq)
 		}
 	}
 	return nil
@@ -288,21 +288,21 @@ func (r *restoring) restoreSessions(s *Snapshot) error {
 
 func (r *restoring) restoreBook(s *Snapshot) error {
 	for _, seq := range s.Standing {
-		f, err := r.find(seq, "of a standing approval", func(f *toolcall.EventRecord) bool { return f.Standing != nil })
+		rec, err := r.find(seq, "of a standing approval", func(rec *toolcall.EventRecord) bool { return rec.Standing != nil })
 		if err != nil {
 			return err
 		}
-		l := *f.Standing
-		l.Seq = seq
-		r.Book.indexApproval(&l)
+		sa := *rec.Standing
+		sa.Seq = seq
+		r.Book.indexApproval(&sa)
 	}
 	for _, g := range s.Granted {
-		f, err := r.find(g.Seq, "of a call", isOfCall)
+		rec, err := r.find(g.Seq, "of a call", isOfCall)
 		if err != nil {
 			return err
 		}
-		granted := f.Call.Granted()
-		i := slices.IndexFunc(granted, func(l toolcall.StandingApproval) bool { return l.ID == g.ID })
+		granted := rec.Call.Granted()
+		i := slices.IndexFunc(granted, func(sa toolcall.StandingApproval) bool { return sa.ID == g.ID })
 		if i < 0 {
 			return fmt.Errorf("record %d grants no standing approval %s", g.Seq, g.ID)
 		}

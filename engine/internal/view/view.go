@@ -98,48 +98,48 @@ func New(keep int) *View {
 
 // Apply applies an event record to the view and reports whether it was new. The same event
 // record may arrive twice: from its writer and from the watch.
-func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
+func (v *View) Apply(rec *toolcall.EventRecord, seq uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.Book.noteTime(f.At)
+	v.Book.noteTime(rec.At)
 	switch {
-	case f.Call != nil:
-		return v.applyCall(f, seq)
-	case f.Reply != nil:
-		r := v.replyOf(f.Reply.Key)
+	case rec.Call != nil:
+		return v.applyCall(rec, seq)
+	case rec.Reply != nil:
+		r := v.replyOf(rec.Reply.Key)
 		if seq <= r.seq {
 			return false
 		}
-		r.state, r.seq = f.Reply, seq
+		r.state, r.seq = rec.Reply, seq
 		switch {
 		case len(r.calls) > 0:
-		case f.Reply.Completed:
-			delete(v.replies, f.Reply.Key) // a reply without calls is no longer needed
-		case r.gaps && seq <= v.seq && f.Reply.Phase != toolcall.ReplyInterrupted:
-			forgetReply(v, f.Reply.Key, seq) // a request had read it again
-		case f.Reply.Phase == toolcall.ReplyEnded:
-			v.recent = append(v.recent, ended{key: f.Reply.Key})
+		case rec.Reply.Completed:
+			delete(v.replies, rec.Reply.Key) // a reply without calls is no longer needed
+		case r.gaps && seq <= v.seq && rec.Reply.Phase != toolcall.ReplyInterrupted:
+			forgetReply(v, rec.Reply.Key, seq) // a request had read it again
+		case rec.Reply.Phase == toolcall.ReplyEnded:
+			v.recent = append(v.recent, ended{key: rec.Reply.Key})
 			v.forgetOldest()
 		}
-		v.wakeWaiters(f.Reply.Key)
+		v.wakeWaiters(rec.Reply.Key)
 		return true
-	case f.Standing != nil:
-		return v.Book.apply(f.Standing, seq)
-	case f.Session != nil:
-		return applySession(v, f, seq)
+	case rec.Standing != nil:
+		return v.Book.apply(rec.Standing, seq)
+	case rec.Session != nil:
+		return applySession(v, rec, seq)
 	}
 	return true
 }
 
-func applySession(v *View, f *toolcall.EventRecord, seq uint64) bool {
-	s := v.sessionOf(f.Session.Key)
-	if f.Prev != nil && f.Prev.Seq == 0 { // the writer's own copy has no link
+func applySession(v *View, rec *toolcall.EventRecord, seq uint64) bool {
+	s := v.sessionOf(rec.Session.Key)
+	if rec.Prev != nil && rec.Prev.Seq == 0 { // the writer's own copy has no link
 		s.begin = seq
 	}
 	if seq <= s.seq {
 		return false
 	}
-	s.state, s.seq, s.used = v.shareTools(*f.Session), seq, max(s.used, seq)
+	s.state, s.seq, s.used = v.shareTools(*rec.Session), seq, max(s.used, seq)
 	trimSessions(v)
 	return true
 }
@@ -157,14 +157,14 @@ func (v *View) shareTools(s toolcall.SessionState) toolcall.SessionState {
 	return s
 }
 
-func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
-	c := f.Call
+func (v *View) applyCall(rec *toolcall.EventRecord, seq uint64) bool {
+	c := rec.Call
 	c.At(seq)
 	old := v.calls[c.Key]
-	if old != nil && seq <= old.Seq || old == nil && f.Note != nil {
+	if old != nil && seq <= old.Seq || old == nil && rec.Note != nil {
 		return false // already known, or a note about a call that finished long ago
 	}
-	v.Reviewers.Record(f)
+	v.Reviewers.Record(rec)
 	r := v.replyOf(c.ReplyKey())
 	v.calls[c.Key] = c
 	v.orders.put(c, old)
@@ -173,7 +173,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	if old == nil {
 		v.insert(r, c)
 	}
-	if granted := c.Granted(); len(granted) > 0 && wasAllowed(f.Path) {
+	if granted := c.Granted(); len(granted) > 0 && wasAllowed(rec.Path) {
 		v.Book.addGranted(granted, seq)
 		if last := granted[len(granted)-1]; last.Plain {
 			v.sessionOf(c.SessionKey()).rememberRules(c, last.ID, seq)
@@ -185,7 +185,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	r.open += isOpen(c) - isOpen(old)
 	if !c.Open() && (old == nil || old.Open()) {
 		at := ended{c.Key, seq}
-		if f.Note != nil { // the call ended in an earlier record
+		if rec.Note != nil { // the call ended in an earlier record
 			at.seq, v.floor = 0, max(v.floor, seq)
 		}
 		v.recent, v.lastEnd = append(v.recent, at), max(v.lastEnd, at.seq)

@@ -44,9 +44,9 @@ func TestViewKnowsClosedReplies(t *testing.T) {
 	keyOf := func(reply string) toolcall.Key {
 		return toolcall.Key{Space: "x", Session: "s", Reply: message.ReplyID(reply)}
 	}
-	apply := func(f *toolcall.EventRecord) {
+	apply := func(rec *toolcall.EventRecord) {
 		seq++
-		v.Apply(f, seq)
+		v.Apply(rec, seq)
 		v.ReachSequence(seq)
 	}
 	interrupt := func(reply string) {
@@ -115,10 +115,10 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 		{"started", []toolcall.Step{{From: submitted, To: submitted}}, 1},
 		{"finished", []toolcall.Step{{From: submitted, To: message.ToolCallFinished}}, 1},
 	} {
-		v, f := New(1), done("r", "c", message.PermissionRule{ToolName: "t"})
-		f.Path = row.path
-		v.Apply(f, 1)
-		if n := len(v.Rules(f.Call)); n != row.want {
+		v, rec := New(1), done("r", "c", message.PermissionRule{ToolName: "t"})
+		rec.Path = row.path
+		v.Apply(rec, 1)
+		if n := len(v.Rules(rec.Call)); n != row.want {
 			t.Errorf("%s: %d rules count, want %d", row.name, n, row.want)
 		}
 	}
@@ -184,17 +184,17 @@ func TestViewCountsCalls(t *testing.T) {
 		for seq := range rapid.Uint64Range(1, 20).Draw(t, "records") {
 			reply := rapid.SampledFrom([]message.ReplyID{"a", "b", "c"}).Draw(t, "reply")
 			calls := seen[reply]
-			f := done(reply, message.CallID(fmt.Sprint("c", len(calls))))
+			rec := done(reply, message.CallID(fmt.Sprint("c", len(calls))))
 			switch i := rapid.IntRange(0, 3).Draw(t, "what"); {
 			case i == 0:
-				f.Call.State = message.ToolCallPending
+				rec.Call.State = message.ToolCallPending
 			case i == 1 && len(calls) > 0: // it ends, or comes back
 				old := rapid.SampledFrom(calls).Draw(t, "old")
-				f.Call.Key, f.Call.Records, f.Call.First = old.Key, 2, old.First
+				rec.Call.Key, rec.Call.Records, rec.Call.First = old.Key, 2, old.First
 			}
-			v.Apply(f, 1+seq)
-			if f.Call.Records == 1 {
-				seen[reply] = append(calls, f.Call)
+			v.Apply(rec, 1+seq)
+			if rec.Call.Records == 1 {
+				seen[reply] = append(calls, rec.Call)
 			}
 			for reply, calls := range seen {
 				key := toolcall.Key{Space: "x", Session: "s", Reply: reply}
@@ -223,10 +223,10 @@ func TestViewRefusesAnOldCount(t *testing.T) {
 		v := New(0)
 		seq := uint64(0)
 		apply := func(reply message.ReplyID, id message.CallID, state message.ToolCallState) {
-			f := done(reply, id)
-			f.Call.State = state
+			rec := done(reply, id)
+			rec.Call.State = state
 			seq++
-			v.Apply(f, seq)
+			v.Apply(rec, seq)
 		}
 		apply("a", "c0", message.ToolCallFinished)
 		key := toolcall.Key{Space: "x", Session: "s", Reply: "a"}
@@ -257,28 +257,28 @@ func TestSnapshotNamesFewSessions(t *testing.T) {
 		return toolcall.Key{Space: "x", Session: message.SessionID(fmt.Sprint("s", i)), Reply: "r", Call: "c"}
 	}
 	records := map[uint64]*toolcall.EventRecord{}
-	apply := func(f *toolcall.EventRecord) {
+	apply := func(rec *toolcall.EventRecord) {
 		seq := uint64(len(records) + 1)
-		if f.Call != nil {
-			f.Call.Seq = seq
+		if rec.Call != nil {
+			rec.Call.Seq = seq
 		}
-		records[seq] = f
-		v.Apply(f, seq)
+		records[seq] = rec
+		v.Apply(rec, seq)
 	}
 	for i := range sessions {
 		apply(&toolcall.EventRecord{Session: &toolcall.SessionState{Key: key(i).SessionKey()}, Prev: &toolcall.Link{}})
-		var f *toolcall.EventRecord
+		var rec *toolcall.EventRecord
 		switch i {
 		case 7:
-			f = done("r", "c", message.PermissionRule{ToolName: "t"})
+			rec = done("r", "c", message.PermissionRule{ToolName: "t"})
 		case 8:
-			f = done("r", "c")
-			f.Call.State, f.Path[0].To = message.ToolCallAsking, message.ToolCallAsking
+			rec = done("r", "c")
+			rec.Call.State, rec.Path[0].To = message.ToolCallAsking, message.ToolCallAsking
 		default:
-			f = done("r", "c")
+			rec = done("r", "c")
 		}
-		f.Call.Key = key(i)
-		apply(f)
+		rec.Call.Key = key(i)
+		apply(rec)
 	}
 	s := TakeSnapshot(v, func() {})
 	named := map[message.SessionID]bool{}
@@ -305,17 +305,17 @@ func TestSnapshotNamesFewSessions(t *testing.T) {
 func TestClockAfterASnapshot(t *testing.T) {
 	v := New(10)
 	late := time.Date(2026, 1, 1, 12, 5, 0, 0, time.UTC)
-	f := done("r", "c", message.PermissionRule{ToolName: "t"})
-	f.At = late
-	f.Call.Seq = 1
-	f.Call.Key = toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}
-	v.Apply(f, 1)
+	rec := done("r", "c", message.PermissionRule{ToolName: "t"})
+	rec.At = late
+	rec.Call.Seq = 1
+	rec.Call.Key = toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}
+	v.Apply(rec, 1)
 	if got := v.Book.Clock(late.Add(-time.Hour)); !got.Equal(late) {
 		t.Fatalf("before: %v", got)
 	}
 	s := TakeSnapshot(v, func() {})
 	next, into := New(10), New(10)
-	if err := Restore(next, "x", s, map[uint64]*toolcall.EventRecord{1: f}); err != nil {
+	if err := Restore(next, "x", s, map[uint64]*toolcall.EventRecord{1: rec}); err != nil {
 		t.Fatal(err)
 	}
 	Adopt(into, next)

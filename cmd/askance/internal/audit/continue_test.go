@@ -49,10 +49,10 @@ func (v *verified) write(records int, signed bool) {
 	for range records {
 		call := v.n % 2
 		v.n++
-		f := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("f", v.n), At: at, Engine: "e", Call: &toolcall.Call{
+		rec := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("f", v.n), At: at, Engine: "e", Call: &toolcall.Call{
 			Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: message.CallID(fmt.Sprint("c", call))}, Tool: "pay", Input: `{}`, State: message.ToolCallAsking, Records: v.n,
 		}}
-		seq, err := v.j.Append(v.t.Context(), f, v.last[call])
+		seq, err := v.j.Append(v.t.Context(), rec, v.last[call])
 		if err != nil {
 			v.t.Fatal(err)
 		}

@@ -295,22 +295,22 @@ func RowOf(r *proof.Record, in *proof.Expander) (Row, error) {
 	if !r.BodyHash.IsZero() && string(r.Body()) == proof.RedactedWhole {
 		return row, nil
 	}
-	f, err := in.Expand(r)
+	rec, err := in.Expand(r)
 	if errors.Is(err, proof.ErrBaseUnread) {
 		return row, err
 	}
 	if err != nil || bus.EntityIn(r.Subject) == "" {
 		return row, nil //nolint:nilerr // the row says that it is unreadable
 	}
-	key := f.Key()
-	row.Kind, row.At = f.Kind(), f.At
+	key := rec.Key()
+	row.Kind, row.At = rec.Kind(), rec.At
 	row.Session, row.Reply, row.Call = string(key.Session), string(key.Reply), string(key.Call)
-	row.ByRole, row.ByName, row.ByAuth = string(f.By.Role), f.By.Name, f.By.Auth
-	for _, step := range f.Path {
+	row.ByRole, row.ByName, row.ByAuth = string(rec.By.Role), rec.By.Name, rec.By.Auth
+	for _, step := range rec.Path {
 		row.Causes = append(row.Causes, step.Cause)
 	}
-	if f.Call != nil {
-		row.call(f.Call)
+	if rec.Call != nil {
+		row.call(rec.Call)
 	}
 	return row, nil
 }

@@ -69,28 +69,28 @@ func newStored(t testing.TB, through int, compact bool) *stored {
 	}
 	for i := range 2 {
 		for _, id := range []message.CallID{"open", "hidden"} {
-			f := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("f", len(records)), At: at, Engine: "e", Prev: &toolcall.Link{}, By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot", Auth: "nats-jwt"}}
-			f.Path = []toolcall.Step{{Cause: "ask", From: message.ToolCallPending, To: message.ToolCallAsking}}
-			f.Call = &toolcall.Call{Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: id}, Tool: "pay", Input: `{"cents":5,"secret":"hush"}`, State: message.ToolCallAsking, Records: i + 1}
+			rec := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("f", len(records)), At: at, Engine: "e", Prev: &toolcall.Link{}, By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot", Auth: "nats-jwt"}}
+			rec.Path = []toolcall.Step{{Cause: "ask", From: message.ToolCallPending, To: message.ToolCallAsking}}
+			rec.Call = &toolcall.Call{Key: toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: id}, Tool: "pay", Input: `{"cents":5,"secret":"hush"}`, State: message.ToolCallAsking, Records: i + 1}
 			if id == "hidden" {
-				f.Call.Redact = []string{"args.secret"}
+				rec.Call.Redact = []string{"args.secret"}
 			}
 			if before, ok := last[string(id)]; ok {
-				f.Prev = proof.LinkTo(before.Seq, before.Leaf())
-				f.Call.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-jwt"}, At: at}}
+				rec.Prev = proof.LinkTo(before.Seq, before.Leaf())
+				rec.Call.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-jwt"}, At: at}}
 			}
 			var base *toolcall.RecordBase
-			b, err := strictjson.Marshal(f)
+			b, err := strictjson.Marshal(rec)
 			if compact {
-				base = toolcall.BaseFor(f, bases[string(id)])
-				b, err = toolcall.EncodeStored(f, base)
+				base = toolcall.BaseFor(rec, bases[string(id)])
+				b, err = toolcall.EncodeStored(rec, base)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			add("record.s1.r1."+string(id)+".f", string(id), b, base)
 			r := last[string(id)]
-			bases[string(id)] = toolcall.NewRecordBase(r.Seq, r.Leaf().String(), f, base)
+			bases[string(id)] = toolcall.NewRecordBase(r.Seq, r.Leaf().String(), rec, base)
 		}
 	}
 	add("event.bot.s1.r1", "", []byte(`{"type":"TOOL_CALL_DELTA","delta":"hush"}`), nil)

@@ -214,8 +214,8 @@ func outcomeText(out *term.Out, c *toolcall.Call) string {
 	if !c.Open() { // the standing approvals may have ended, too
 		return text
 	}
-	for _, l := range c.StandingApprovals {
-		text += "; standing approval " + term.SafeLine(string(l.ID)) + ": " + term.SafeLine(l.Text())
+	for _, s := range c.StandingApprovals {
+		text += "; standing approval " + term.SafeLine(string(s.ID)) + ": " + term.SafeLine(s.Text())
 	}
 	return text
 }

@@ -75,8 +75,8 @@ func TestAskerChoices(t *testing.T) {
 }
 
 func TestScriptApproves(t *testing.T) {
-	if a, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), nil); err != nil || a.Kind != toolcall.ResponseApprove {
-		t.Errorf("Answer = %+v, %v", a, err)
+	if resp, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), nil); err != nil || resp.Kind != toolcall.ResponseApprove {
+		t.Errorf("Answer = %+v, %v", resp, err)
 	}
 	refused := errors.New("refused")
 	if _, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), refused); !errors.Is(err, refused) {

@@ -80,11 +80,11 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	row("from", asked.Origin(c))
 	row("definition", asked.Definition(c))
 	row("input", strings.TrimLeft(term.Indent(asked.Laid(c.Input), strings.Repeat(" ", 13)), " "))
-	if q := c.Request; q != nil && c.State == message.ToolCallAsking {
-		s.lines("request", q.Text, out.Ask)
+	if req := c.Request; req != nil && c.State == message.ToolCallAsking {
+		s.lines("request", req.Text, out.Ask)
 		row("digest", c.Digest)
 		waitingRows(out, c, row)
-		if l := q.Requirement.Remember; l != nil {
+		if l := req.Requirement.Remember; l != nil {
 			row("remember", asked.Limits(l))
 		}
 	}
@@ -102,8 +102,8 @@ func callText(out *term.Out, c *toolcall.Call) string {
 		s.lines("feedback", v.Feedback, nil)
 		s.lines("note", v.Note, nil)
 	}
-	for _, l := range c.StandingApprovals {
-		row("remembered", term.SafeLine(string(l.ID))+": "+asked.Allows(&l)+", "+term.SafeLine(l.Text()))
+	for _, sa := range c.StandingApprovals {
+		row("remembered", term.SafeLine(string(sa.ID))+": "+asked.Allows(&sa)+", "+term.SafeLine(sa.Text()))
 	}
 	for _, r := range c.Suggested {
 		row("suggested", asked.RuleText(r))

@@ -70,10 +70,10 @@ func standingApprovalsTable(out *term.Out, _ toolcall.StandingApprovalsRequest, 
 		return "No standing approvals.\n"
 	}
 	var rows [][]string
-	for _, l := range reply.StandingApprovals {
+	for _, s := range reply.StandingApprovals {
 		rows = append(rows, []string{
-			explain.State(out, l), out.Name(term.SafeLine(string(l.ID))), term.Clip(asked.Allows(l), 40),
-			term.Clip(asked.Grantors(l), 24), explain.End(l), strings.Join(append([]string{term.SafeLine(l.Text())}, asked.Same(l)...), ", "),
+			explain.State(out, s), out.Name(term.SafeLine(string(s.ID))), term.Clip(asked.Allows(s), 40),
+			term.Clip(asked.Grantors(s), 24), explain.End(s), strings.Join(append([]string{term.SafeLine(s.Text())}, asked.Same(s)...), ", "),
 		})
 	}
 	return tableText(out, []string{"STATE", "ID", "ALLOWS", "GRANTED BY", "UNTIL", "LIMITS"}, rows)
@@ -100,25 +100,25 @@ func newStandingShowCommand(env *environment) *cobra.Command {
 var oneStanding = wantArgs(1, "one standing approval; askance standing list shows the ids")
 
 func standingApprovalText(out *term.Out, _ toolcall.ShowStandingApprovalRequest, r toolcall.ShowStandingApprovalReply) string {
-	l := r.Standing
-	s := newSheet(out, 10, out.Name(term.SafeLine(string(l.ID)))+", "+explain.State(out, l))
-	s.row("allows", asked.Allows(l))
-	s.row("limits", term.SafeLine(l.Text()))
-	s.row("until", explain.End(l))
-	s.row("reason", term.SafeLine(l.Reason))
-	for _, same := range asked.Same(l) {
+	sa := r.Standing
+	s := newSheet(out, 10, out.Name(term.SafeLine(string(sa.ID)))+", "+explain.State(out, sa))
+	s.row("allows", asked.Allows(sa))
+	s.row("limits", term.SafeLine(sa.Text()))
+	s.row("until", explain.End(sa))
+	s.row("reason", term.SafeLine(sa.Reason))
+	for _, same := range asked.Same(sa) {
 		s.row("same", same)
 	}
-	of := "session " + string(l.Session) + ", user " + l.User
-	if l.Agent != "" {
-		of += ", agent " + l.Agent
+	of := "session " + string(sa.Session) + ", user " + sa.User
+	if sa.Agent != "" {
+		of += ", agent " + sa.Agent
 	}
 	s.row("of", term.SafeLine(of))
-	s.row("from", term.SafeLine(keyPath(l.From))+", "+l.Digest)
-	for _, v := range l.GrantedBy {
+	s.row("from", term.SafeLine(keyPath(sa.From))+", "+sa.Digest)
+	for _, v := range sa.GrantedBy {
 		s.row("granted by", term.SafeLine(asked.Actor(v.By))+", "+moment(v.At))
 	}
-	if e := l.Revoked; e != nil {
+	if e := sa.Revoked; e != nil {
 		s.row("revoked", term.SafeLine(asked.Actor(e.By))+", "+moment(e.At)+" "+term.SafeLine(e.Reason))
 	}
 	for _, u := range r.Uses {

@@ -127,7 +127,7 @@ func (d *Demo) respond(ctx context.Context, client engine.Client, f *follower, c
 	defer stop()
 	var refused error
 	for {
-		a, err := d.cfg.Approver.SubmitResponse(open, c, refused)
+		resp, err := d.cfg.Approver.SubmitResponse(open, c, refused)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -136,8 +136,8 @@ func (d *Demo) respond(ctx context.Context, client engine.Client, f *follower, c
 		case err != nil:
 			return err
 		}
-		a.V, a.Key, a.Digest = 1, c.Key, c.Digest
-		_, err = client.SubmitResponse(ctx, a)
+		resp.V, resp.Key, resp.Digest = 1, c.Key, c.Digest
+		_, err = client.SubmitResponse(ctx, resp)
 		switch {
 		case errors.Is(err, message.ErrInvalid), errors.Is(err, message.ErrTooLarge):
 			refused = err // for instance edited arguments that break the schema

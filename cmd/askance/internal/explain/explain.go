@@ -56,16 +56,16 @@ func Reply(out *term.Out, x toolcall.ExplainReply) (string, error) {
 func StandingApprovals(out *term.Out, x toolcall.ExplainReply) string {
 	var b strings.Builder
 	for _, s := range x.StandingApprovals {
-		l := s.Standing
-		fmt.Fprintf(&b, "  %s %s, %s, granted by %s, %s, until %s\n", out.Dim(fmt.Sprintf("%-10s", "rule used")), out.Name(term.SafeLine(string(l.ID))),
-			State(out, l), asked.Grantors(l), term.SafeLine(l.Text()), End(l))
+		sa := s.Standing
+		fmt.Fprintf(&b, "  %s %s, %s, granted by %s, %s, until %s\n", out.Dim(fmt.Sprintf("%-10s", "rule used")), out.Name(term.SafeLine(string(sa.ID))),
+			State(out, sa), asked.Grantors(sa), term.SafeLine(sa.Text()), End(sa))
 	}
 	return b.String()
 }
 
 // State says whether a standing approval is in force.
-func State(out *term.Out, l *toolcall.StandingApproval) string {
-	state := l.State(time.Now())
+func State(out *term.Out, s *toolcall.StandingApproval) string {
+	state := s.State(time.Now())
 	if state == toolcall.StandingActive {
 		return out.Good(string(state))
 	}
@@ -73,11 +73,11 @@ func State(out *term.Out, l *toolcall.StandingApproval) string {
 }
 
 // End says when a standing approval ends.
-func End(l *toolcall.StandingApproval) string {
-	if l.Terms.Until.IsZero() {
+func End(s *toolcall.StandingApproval) string {
+	if s.Terms.Until.IsZero() {
 		return "it is revoked"
 	}
-	return l.Terms.Until.Local().Format(time.DateTime)
+	return s.Terms.Until.Local().Format(time.DateTime)
 }
 
 // Policy formats an explanation of a policy: one line, and a tree of the rules.

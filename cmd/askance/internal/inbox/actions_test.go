@@ -328,7 +328,7 @@ func TestWordsOfSeveralLines(t *testing.T) {
 
 // Arguments that were edited to several lines are shown as lines in the confirmation.
 func TestEditOfSeveralLines(t *testing.T) {
-	c := asking(t, "c", func(q *toolcall.ApprovalRequest) { q.Input, q.Text = "{\n  \"cents\": 1\n}", "Pay\nnow?" })
+	c := asking(t, "c", func(req *toolcall.ApprovalRequest) { req.Input, req.Text = "{\n  \"cents\": 1\n}", "Pay\nnow?" })
 	c.Input = c.Request.Input
 	m, _ := newShown(t, c)
 	m.Update(tea.WindowSizeMsg{Width: 120, Height: 40})

@@ -42,18 +42,18 @@ type field struct {
 
 func newCompose(drafts []*draftResponse) *composeScreen {
 	s := &composeScreen{drafts: drafts}
-	note := field{label: "Note for the next approver (optional)", set: func(a *toolcall.Response, t string) { a.Note = t }}
+	note := field{label: "Note for the next approver (optional)", set: func(resp *toolcall.Response, t string) { resp.Note = t }}
 	switch drafts[0].response.Kind {
 	case toolcall.ResponseRespond:
 		a := newArea(toolcall.MaxOutputBytes / 4)
 		s.area = &a
 		return s
 	case toolcall.ResponseDelegate:
-		s.fields = []field{{label: "Delegate to", must: true, set: func(a *toolcall.Response, t string) { a.To = t }}, note}
+		s.fields = []field{{label: "Delegate to", must: true, set: func(resp *toolcall.Response, t string) { resp.To = t }}, note}
 	case toolcall.ResponseSkip:
 		s.fields = []field{note}
 	default:
-		s.fields = []field{{label: "Feedback for the model (optional)", set: func(a *toolcall.Response, t string) { a.Feedback = t }}}
+		s.fields = []field{{label: "Feedback for the model (optional)", set: func(resp *toolcall.Response, t string) { resp.Feedback = t }}}
 	}
 	for i := range s.fields {
 		s.fields[i].in = newInput("> ", toolcall.MaxTextBytes/4)

@@ -110,33 +110,33 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 
 func (d *draftResponse) lines(m *model, w int, signed bool) []string {
 	f := records{width: w, dim: m.out.Dim}
-	c, a := d.call, d.response
+	c, resp := d.call, d.response
 	f.lines = append(f.lines, paintAll(m.out.Bold, wrap(reveal.Line(summaryOf(c)), w))...)
 	f.add("risk", paintAll(m.out.Bad, linesOf(riskText(c)))...)
-	if a.Input != nil {
+	if resp.Input != nil {
 		f.add("policy", d.preview.lines(m)...)
 		f.lines = append(f.lines, m.out.Ask("These arguments run instead, if the policy permits them:"))
 		f.lines = append(f.lines, d.diff(m, w)...)
 	}
-	if a.Kind == toolcall.ResponseApprove && a.Input == nil {
+	if resp.Kind == toolcall.ResponseApprove && resp.Input == nil {
 		f.lines = append(f.lines, m.out.Ask("These arguments run:"))
 		f.lines = append(f.lines, indentLines(argtree.Render(c.Input, w-2, m.out.Name))...)
 	}
-	f.add("feedback", linesOf(a.Feedback)...)
-	f.add("result", linesOf(a.Output)...)
-	f.add("to", linesOf(a.To)...)
-	f.add("note", linesOf(a.Note)...)
-	for _, r := range a.Rules {
+	f.add("feedback", linesOf(resp.Feedback)...)
+	f.add("result", linesOf(resp.Output)...)
+	f.add("to", linesOf(resp.To)...)
+	f.add("note", linesOf(resp.Note)...)
+	for _, r := range resp.Rules {
 		f.add("remember", asked.RuleText(r))
 	}
-	if a.Remember != nil {
-		f.add("remember", termsText(a.Remember, m.now)...)
+	if resp.Remember != nil {
+		f.add("remember", termsText(resp.Remember, m.now)...)
 	}
 	f.add("signed", d.signature(m)...)
 	f.add("from", asked.Origin(c), "session "+reveal.MarkedName(string(c.Session)))
 	f.add("why", asked.Why(c)...)
 	f.add("needs", asked.Needs(c)...)
-	f.add("digest", a.Digest)
+	f.add("digest", resp.Digest)
 	if signed {
 		f.lines = append(f.lines, m.out.Ask("The signed request, which the digest covers:"))
 		f.lines = append(f.lines, indentLines(bound(m, c.Request, w-2))...)
@@ -152,8 +152,8 @@ func linesOf(text string) []string {
 }
 
 // bound renders every member of an approval request, from which the digest is computed.
-func bound(m *model, q *toolcall.ApprovalRequest, w int) []string {
-	b, err := strictjson.Marshal(q)
+func bound(m *model, req *toolcall.ApprovalRequest, w int) []string {
+	b, err := strictjson.Marshal(req)
 	if err != nil {
 		return argtree.Raw(err.Error(), w)
 	}

@@ -94,11 +94,11 @@ var responseKeys = []responseKey{
 
 // obstacle says why the person cannot send the response; "" if they can.
 func (r responseKey) obstacle(m *model, c *toolcall.Call) string {
-	a := toolcall.Response{Kind: r.kind}
+	resp := toolcall.Response{Kind: r.kind}
 	if r.edits {
-		a.Input = &c.Input
+		resp.Input = &c.Input
 	}
-	return asked.Obstacle(c, m.cfg.Who, a)
+	return asked.Obstacle(c, m.cfg.Who, resp)
 }
 
 // keysFor names the keys of the responses that the person can send.

@@ -57,14 +57,14 @@ func (f *fakeEngine) Show(_ context.Context, r toolcall.ShowRequest) (toolcall.S
 	return toolcall.ShowReply{Call: c}, f.err
 }
 
-func (f *fakeEngine) SubmitResponse(_ context.Context, a toolcall.Response) (*toolcall.Call, error) {
+func (f *fakeEngine) SubmitResponse(_ context.Context, resp toolcall.Response) (*toolcall.Call, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.responses = append(f.responses, a)
+	f.responses = append(f.responses, resp)
 	if f.err != nil {
 		return nil, f.err
 	}
-	c := f.calls[a.Key]
+	c := f.calls[resp.Key]
 	return c, nil
 }
 
@@ -77,9 +77,9 @@ func (f *fakeEngine) StandingApprovals(context.Context, toolcall.StandingApprova
 func (f *fakeEngine) ShowStandingApproval(_ context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, l := range f.standingApprovals {
-		if l.ID == r.ID {
-			return toolcall.ShowStandingApprovalReply{Standing: l}, f.err
+	for _, s := range f.standingApprovals {
+		if s.ID == r.ID {
+			return toolcall.ShowStandingApprovalReply{Standing: s}, f.err
 		}
 	}
 	return toolcall.ShowStandingApprovalReply{}, message.ErrNotFound
@@ -261,7 +261,7 @@ func TestTroubleIsShown(t *testing.T) {
 
 // For any keys and any size, the screen is filled and never overflows.
 func TestViewFits(t *testing.T) {
-	m, e := newShown(t, asking(t, "a", func(q *toolcall.ApprovalRequest) { q.Text, q.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
+	m, e := newShown(t, asking(t, "a", func(req *toolcall.ApprovalRequest) { req.Text, req.Rule = strings.Repeat("long ", 50), "" }), asking(t, "b", nil))
 	m.qs.all[toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "a"}].call.Suggested = []message.PermissionRule{terms.Allow("pay", strings.Repeat("x", 200))}
 	long := strings.Repeat("git push ", 30)
 	e.standingApprovals = []*toolcall.StandingApproval{{ID: "sta_1", Tool: "Bash", Terms: toolcall.StandingTerms{Scope: toolcall.ScopeSpace, Rules: []message.PermissionRule{terms.Allow("Bash", long)}}, GrantedBy: []toolcall.Vote{{By: toolcall.Principal{Name: long}}}}}

@@ -96,7 +96,7 @@ func TestListedFindsTheMissing(t *testing.T) {
 }
 
 func TestMatcher(t *testing.T) {
-	q := &request{call: asking(t, "call_7", func(q *toolcall.ApprovalRequest) { q.Text = "Refund to Ann?" })}
+	q := &request{call: asking(t, "call_7", func(req *toolcall.ApprovalRequest) { req.Text = "Refund to Ann?" })}
 	for filter, want := range map[string]bool{"": true, "refund": true, "PAY ann": true, "call_7 bob": false, "large": true, `"cents":1`: true} {
 		if got := matcher(filter)(q); got != want {
 			t.Errorf("%q matches: %v", filter, got)

@@ -196,12 +196,12 @@ func (m *model) post(d *draftResponse, bulk *bulkScreen) tea.Cmd {
 	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) replyMsg {
 		var call *toolcall.Call
 		var err error
-		a := d.response
+		resp := d.response
 		if sign != nil {
-			a.Signature, err = sign.Sign(d.call, time.Now())
+			resp.Signature, err = sign.Sign(d.call, time.Now())
 		}
 		if err == nil {
-			call, err = engine.SubmitResponse(ctx, a)
+			call, err = engine.SubmitResponse(ctx, resp)
 		}
 		return func(m *model) tea.Cmd { return m.sent(d, bulk, call, err) }
 	})
@@ -262,16 +262,16 @@ type Signer struct {
 // isSigned reports whether a response has a signature: an approval of exactly
 // what was asked. A signature covers no edit, and no rules to remember.
 func (d *draftResponse) isSigned(m *model) bool {
-	a := d.response
-	return m.cfg.Signer != nil && a.Kind == toolcall.ResponseApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
+	resp := d.response
+	return m.cfg.Signer != nil && resp.Kind == toolcall.ResponseApprove && resp.Input == nil && len(resp.Rules) == 0 && resp.Remember == nil
 }
 
 // missingSignature says why an approval must not be sent: the request requires a signature,
 // and there would be none; "" if it can be sent.
 func (d *draftResponse) missingSignature(m *model) string {
-	a := d.response
+	resp := d.response
 	switch {
-	case a.Kind != toolcall.ResponseApprove || a.Input != nil || !d.call.Request.Requirement.Signed || d.isSigned(m):
+	case resp.Kind != toolcall.ResponseApprove || resp.Input != nil || !d.call.Request.Requirement.Signed || d.isSigned(m):
 		return ""
 	case m.cfg.Signer == nil:
 		return "This request requires your signature: start the inbox with --sign-key FILE (askance keys approver creates a key)."

@@ -80,39 +80,39 @@ func (s *standingApprovalScreen) view(m *model, w, h int) (title string, body []
 }
 
 // standingApprovalLines returns everything about a standing approval except its uses.
-func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []string {
+func standingApprovalLines(m *model, s *toolcall.StandingApproval, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
-	f.add("state", string(l.State(m.now)))
-	if e := l.Revoked; e != nil {
+	f.add("state", string(s.State(m.now)))
+	if e := s.Revoked; e != nil {
 		text := "by " + reveal.MarkedName(asked.Who(e.By)) + ", " + asked.Span(m.now.Sub(e.At)) + " ago"
 		if e.Reason != "" {
 			text += ": " + reveal.Line(e.Reason)
 		}
 		f.add("revoked", text)
 	}
-	for _, r := range l.Terms.Rules {
+	for _, r := range s.Terms.Rules {
 		f.add("allows", asked.RuleText(r))
 	}
-	for _, r := range l.Within {
+	for _, r := range s.Within {
 		f.add("within", asked.RuleText(r))
 	}
-	f.add("limits", reveal.Line(l.Text())+": "+asked.Scope(l.Terms.Scope))
+	f.add("limits", reveal.Line(s.Text())+": "+asked.Scope(s.Terms.Scope))
 	end := "until it is revoked"
-	if at := l.Terms.Until; !at.IsZero() {
+	if at := s.Terms.Until; !at.IsZero() {
 		end = asked.Until(at, m.now) + ", until " + at.Local().Format(time.DateTime)
 	}
 	f.add("time", end)
-	f.add("reason", reveal.Line(l.Reason))
-	f.add("same", asked.Same(l)...)
-	for _, v := range l.GrantedBy {
+	f.add("reason", reveal.Line(s.Reason))
+	f.add("same", asked.Same(s)...)
+	for _, v := range s.GrantedBy {
 		f.add("granted", reveal.MarkedName(asked.Who(v.By))+", "+asked.Span(m.now.Sub(v.At))+" ago")
 	}
-	of := "runtime " + reveal.MarkedName(l.User)
-	if l.Agent != "" {
-		of += ", agent " + reveal.MarkedName(l.Agent)
+	of := "runtime " + reveal.MarkedName(s.User)
+	if s.Agent != "" {
+		of += ", agent " + reveal.MarkedName(s.Agent)
 	}
 	f.add("for", of)
-	f.add("from", callPath(l.From))
+	f.add("from", callPath(s.From))
 	return f.lines
 }
 
@@ -127,8 +127,8 @@ type revokeScreen struct {
 	sure     bool // the reason is written
 }
 
-func newRevoke(l *toolcall.StandingApproval) *revokeScreen {
-	return &revokeScreen{standing: l, reason: newInput("> ", toolcall.MaxTextBytes/4)}
+func newRevoke(s *toolcall.StandingApproval) *revokeScreen {
+	return &revokeScreen{standing: s, reason: newInput("> ", toolcall.MaxTextBytes/4)}
 }
 
 func (s *revokeScreen) writes() {}
@@ -153,17 +153,17 @@ func (s *revokeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 func (s *revokeScreen) send(m *model) tea.Cmd {
 	r := toolcall.RevokeStandingApprovalRequest{V: 1, ID: s.standing.ID, Reason: strings.TrimSpace(s.reason.Value())}
 	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) replyMsg {
-		l, err := engine.RevokeStandingApproval(ctx, r)
-		return func(m *model) tea.Cmd { return m.showRevoked(r.ID, l, err) }
+		sa, err := engine.RevokeStandingApproval(ctx, r)
+		return func(m *model) tea.Cmd { return m.showRevoked(r.ID, sa, err) }
 	})
 }
 
 // showRevoked shows the reply, and reads the standing approvals again.
-func (m *model) showRevoked(id toolcall.StandingID, l *toolcall.StandingApproval, err error) tea.Cmd {
+func (m *model) showRevoked(id toolcall.StandingID, sa *toolcall.StandingApproval, err error) tea.Cmd {
 	if err != nil {
 		m.say(m.out.Bad, "Not revoked: %s", asked.Refusal(err))
 	} else {
-		m.say(m.out.Good, "%s is %s: it allows no more calls", id, l.State(m.now))
+		m.say(m.out.Good, "%s is %s: it allows no more calls", id, sa.State(m.now))
 	}
 	switch s := m.top().(type) {
 	case *standingApprovalScreen:
@@ -250,13 +250,13 @@ func (s *standingApprovalsScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	if len(s.all) == 0 {
 		return nil
 	}
-	switch l := s.all[s.row]; key {
+	switch sa := s.all[s.row]; key {
 	case "enter", "right", "l":
-		d := &standingApprovalScreen{standing: l}
+		d := &standingApprovalScreen{standing: sa}
 		m.push(d)
 		return d.ask(m)
 	case "d":
-		m.push(newRevoke(l))
+		m.push(newRevoke(sa))
 	}
 	return nil
 }
@@ -279,18 +279,18 @@ func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body [
 	s.resolve()
 	c := standingApprovalColumns(s.all, w)
 	body = append(body, m.out.Dim(c.line("  ", "ALLOWS", "BY", "LEFT", "LIMITS")))
-	for i, l := range s.all[s.first:] {
+	for i, sa := range s.all[s.first:] {
 		if i == s.page {
 			break
 		}
 		mark, state, paint := "  ", "", func(t string) string { return t }
-		if l.ID == s.at {
+		if sa.ID == s.at {
 			mark, paint = "> ", m.out.Bold
 		}
-		if s := l.State(m.now); s != toolcall.StandingActive {
+		if s := sa.State(m.now); s != toolcall.StandingActive {
 			paint, state = m.out.Dim, "("+string(s)+") "
 		}
-		body = append(body, paint(c.line(mark, asked.Allows(l), asked.Grantors(l), asked.Until(l.Terms.Until, m.now), state+reveal.Line(l.Text()))))
+		body = append(body, paint(c.line(mark, asked.Allows(sa), asked.Grantors(sa), asked.Until(sa.Terms.Until, m.now), state+reveal.Line(sa.Text()))))
 	}
 	return title, body, "enter open  d revoke  ? help  esc back"
 }
@@ -300,8 +300,8 @@ type standingApprovalWidths struct{ rule, by, left, terms int }
 
 func standingApprovalColumns(all []*toolcall.StandingApproval, w int) standingApprovalWidths {
 	c := standingApprovalWidths{rule: 6, by: 2, left: 6}
-	for _, l := range all {
-		c.rule, c.by = max(c.rule, ansi.StringWidth(asked.Allows(l))), max(c.by, ansi.StringWidth(asked.Grantors(l)))
+	for _, s := range all {
+		c.rule, c.by = max(c.rule, ansi.StringWidth(asked.Allows(s))), max(c.by, ansi.StringWidth(asked.Grantors(s)))
 	}
 	c.rule, c.by = min(c.rule, w*2/5), min(c.by, w/6)
 	c.terms = max(0, w-2-c.rule-c.by-c.left-3)

@@ -171,7 +171,7 @@ func TestAnotherSurfaceWins(t *testing.T) {
 			x.See("Pay 1900 cents?", "1 open")
 			x.Press("G"+enter, "A-1042", "pay  call_"+tc.name)
 			x.Press(tc.keys, tc.at)
-			w.answer(c, func(a *toolcall.Response) { a.Kind, a.Feedback = toolcall.ResponseReject, "no" })
+			w.answer(c, func(resp *toolcall.Response) { resp.Kind, resp.Feedback = toolcall.ResponseReject, "no" })
 			screen := x.See("rejected by bob (in process): no", "esc back")
 			golden(t, "lost-"+tc.name, screen)
 			if strings.Contains(screen, "y approve  Y") || strings.Contains(screen, "a approve") {
@@ -195,7 +195,7 @@ func TestAskedAnew(t *testing.T) {
 	x.Press(enter, "A-1042")
 	x.Press("a", "These arguments run")
 	input := `{"order_id":"A-1042","cents":777}`
-	after := w.answer(c, func(a *toolcall.Response) { a.Input = &input })
+	after := w.answer(c, func(resp *toolcall.Response) { resp.Input = &input })
 	if after.State != message.ToolCallAsking || after.Digest == c.Digest {
 		t.Fatalf("the call does not need approval again: %+v", after)
 	}

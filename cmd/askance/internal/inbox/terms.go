@@ -290,7 +290,7 @@ func (w *wish) terms(now time.Time) (*toolcall.StandingTerms, error) {
 }
 
 // into adds the standing approval to a response.
-func (w *wish) into(a *toolcall.Response, now time.Time) error {
+func (w *wish) into(resp *toolcall.Response, now time.Time) error {
 	if !w.hasAny() {
 		return nil
 	}
@@ -299,9 +299,9 @@ func (w *wish) into(a *toolcall.Response, now time.Time) error {
 		return err
 	}
 	if w.isPlain() {
-		a.Rules = t.Rules
+		resp.Rules = t.Rules
 	} else {
-		a.Remember = t
+		resp.Remember = t
 	}
 	return nil
 }

@@ -38,9 +38,9 @@ func TestRememberEditedRule(t *testing.T) {
 	x.Press("  G", "y approve  Y")
 	x.Press("y", "approved by ann")
 	w.voted(c, "ann", toolcall.ResponseApprove)
-	l := w.standingApproval(false)
-	if left := time.Until(l.Terms.Until); l.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(l.Terms.Rules) != 1 || *l.Terms.Rules[0].RuleContent != "/srv/docs/a**" {
-		t.Errorf("remembered %+v", l.Terms)
+	s := w.standingApproval(false)
+	if left := time.Until(s.Terms.Until); s.Terms.Uses != 2 || left > 2*time.Hour || left < time.Hour || len(s.Terms.Rules) != 1 || *s.Terms.Rules[0].RuleContent != "/srv/docs/a**" {
+		t.Errorf("remembered %+v", s.Terms)
 	}
 	if got := w.proposes("call_2", "Write", `{"file_path":"/srv/docs/ab.md"}`); got.State == message.ToolCallAsking {
 		t.Errorf("a covered call is %s", got.State)
@@ -65,8 +65,8 @@ func TestRememberTooWide(t *testing.T) {
 	x.Press(down+down+down+down+ctrlU+"/srv/docs/a.md"+enter, "/srv/docs/a.md (yours")
 	x.Press("a", "y approve  Y")
 	x.Press("y", "approved by ann")
-	if l := w.standingApproval(false); *l.Terms.Rules[0].RuleContent != "/srv/docs/a.md" {
-		t.Errorf("remembered %+v", l.Terms)
+	if s := w.standingApproval(false); *s.Terms.Rules[0].RuleContent != "/srv/docs/a.md" {
+		t.Errorf("remembered %+v", s.Terms)
 	}
 }
 
@@ -129,8 +129,8 @@ func TestRememberWithEdit(t *testing.T) {
 	x.Press("e", `+   "shop": "emca"`, "remember allow buy: every call", "for 1 later call")
 	x.Press("  G", "y approve as edited")
 	x.Press("y", "edited and approved by ann")
-	if l := w.standingApproval(false); l.Terms.Uses != 1 || l.Same["args.shop"] != `"emca"` {
-		t.Errorf("remembered %+v, the same %v", l.Terms, l.Same)
+	if s := w.standingApproval(false); s.Terms.Uses != 1 || s.Same["args.shop"] != `"emca"` {
+		t.Errorf("remembered %+v, the same %v", s.Terms, s.Same)
 	}
 }
 
@@ -153,8 +153,8 @@ func TestStandingApprovals(t *testing.T) {
 	x.See("No open approval requests")
 	x.Press("R", "No standing approvals")
 	c := w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
-	bob := func(a *toolcall.Response) {
-		a.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeUser, Uses: 5}
+	bob := func(resp *toolcall.Response) {
+		resp.Remember = &toolcall.StandingTerms{Scope: toolcall.ScopeUser, Uses: 5}
 	}
 	w.answer(c, bob)
 	golden(t, "standing_approvals", x.Match("Standing approvals: 1 in force", "buy", "bob", `1h 5\dm`, "scope user, 5 of 5 uses left"))
@@ -168,8 +168,8 @@ func TestStandingApprovals(t *testing.T) {
 
 	mine := w.ask("call_3", "sell", `{}`) // still asks
 	_ = mine
-	l := w.standingApproval(false)
-	w.revoke(l.ID)
+	s := w.standingApproval(false)
+	w.revoke(s.ID)
 	x.See("No standing approvals")
 	x.Press(esc, "1 open")
 }
@@ -193,8 +193,8 @@ func TestTakeBackOwn(t *testing.T) {
 	golden(t, "take-back", x.Press("over q y ?"+enter, "over q y ?", "y revoke it now"))
 	x.Press("y", "is revoked: it allows no more calls")
 	x.See("No standing approvals")
-	if l := w.standingApproval(true); l.Revoked == nil || l.Revoked.By.Name != "ann" || l.Revoked.Reason != "over q y ?" {
-		t.Errorf("the standing approval is %+v", l)
+	if s := w.standingApproval(true); s.Revoked == nil || s.Revoked.By.Name != "ann" || s.Revoked.Reason != "over q y ?" {
+		t.Errorf("the standing approval is %+v", s)
 	}
 	if now := w.call(allowed); now.State != message.ToolCallFinished {
 		t.Errorf("the allowed call is %s", now.State)
@@ -223,8 +223,8 @@ func TestNarrow(t *testing.T) {
 	x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more: y works")
 	x.Press("   ", "y approve as edited")
 	x.Press(esc, "arguments")
-	w.answer(c, func(a *toolcall.Response) {
-		a.Kind, a.Feedback = toolcall.ResponseReject, "the budget of this month is spent"
+	w.answer(c, func(resp *toolcall.Response) {
+		resp.Kind, resp.Feedback = toolcall.ResponseReject, "the budget of this month is spent"
 	})
 	golden(t, "narrow-resolved", x.See("Closed: rejected by bob (in process): the budget of", "n next  ? keys  esc back"))
 	x.Press(esc, "TOOL")

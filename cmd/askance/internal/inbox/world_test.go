@@ -173,9 +173,9 @@ func (w *world) pay(id string, cents int) *toolcall.Call {
 // answer responds as bob, on another surface.
 func (w *world) answer(c *toolcall.Call, change func(*toolcall.Response)) *toolcall.Call {
 	w.t.Helper()
-	a := toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
-	change(&a)
-	after, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "bob"}).SubmitResponse(w.t.Context(), a)
+	resp := toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
+	change(&resp)
+	after, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "bob"}).SubmitResponse(w.t.Context(), resp)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -191,9 +191,9 @@ func TestCancelAndProgress(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	f := e.Record("c", "{}")
-	e.Offer(f)
-	k := f.Call.Key
+	rec := e.Record("c", "{}")
+	e.Offer(rec)
+	k := rec.Call.Key
 	until(t, "progress", func() bool { lines := e.Lines(k); return len(lines) > 0 && lines[0] == "waiting" })
 	over, end := context.WithCancel(t.Context())
 	end()

@@ -218,41 +218,41 @@ func (c *closing) run(ctx context.Context) error {
 	budgets := map[toolcall.Key]*toolcall.BudgetState{}
 	approvals := map[toolcall.StandingID]*toolcall.StandingApproval{}
 	err := c.r.Survivors(ctx, func(r toolcall.JournalEntry) error {
-		f := r.Record
+		rec := r.Record
 		switch {
-		case r.Invalid != nil || f == nil:
-		case f.Call != nil:
-			f.Call.At(r.Seq)
-			delete(open, f.Call.Key)
-			if f.Call.Open() {
-				open[f.Call.Key] = f.Call
+		case r.Invalid != nil || rec == nil:
+		case rec.Call != nil:
+			rec.Call.At(r.Seq)
+			delete(open, rec.Call.Key)
+			if rec.Call.Open() {
+				open[rec.Call.Key] = rec.Call
 			}
-			for _, l := range f.Call.Granted() {
-				if approvals[l.ID] == nil {
-					approvals[l.ID] = &l
+			for _, s := range rec.Call.Granted() {
+				if approvals[s.ID] == nil {
+					approvals[s.ID] = &s
 				}
 			}
-		case f.Reply != nil:
-			replies[f.Key()], heads[f.Key()] = f, r.Seq
-		case f.Standing != nil:
-			approvals[f.Standing.ID], heads[f.Key()] = f.Standing, r.Seq
-		case f.Budget != nil:
-			budgets[f.Key()], heads[f.Key()] = f.Budget, r.Seq
+		case rec.Reply != nil:
+			replies[rec.Key()], heads[rec.Key()] = rec, r.Seq
+		case rec.Standing != nil:
+			approvals[rec.Standing.ID], heads[rec.Key()] = rec.Standing, r.Seq
+		case rec.Budget != nil:
+			budgets[rec.Key()], heads[rec.Key()] = rec.Budget, r.Seq
 		}
 		return nil //nolint:nilerr // an unreadable record closes nothing
 	})
 	if err != nil {
 		return err
 	}
-	for _, l := range approvals {
-		if err := c.revoke(ctx, l, heads[l.Key()]); err != nil {
+	for _, s := range approvals {
+		if err := c.revoke(ctx, s, heads[s.Key()]); err != nil {
 			return err
 		}
 	}
 	for key, state := range budgets { // their last spendings may be lost
-		f := c.record()
-		f.Budget = toolcall.LoseBudget(key, state)
-		if _, err := c.r.Journal().Append(ctx, f, heads[key]); err != nil {
+		rec := c.record()
+		rec.Budget = toolcall.LoseBudget(key, state)
+		if _, err := c.r.Journal().Append(ctx, rec, heads[key]); err != nil {
 			return err
 		}
 	}
@@ -287,10 +287,10 @@ func (c *closing) interrupt(ctx context.Context, call *toolcall.Call) error {
 	if err := m.Step(toolcall.Interrupted{Base: toolcall.Base{At: c.at}, Text: lostText}); err != nil {
 		return err
 	}
-	f := c.record()
-	f.Call, f.Path = m.Call(), m.Path()
-	f.Call.Seq = 0
-	if _, err := c.r.Journal().Append(ctx, f, seq); err != nil {
+	rec := c.record()
+	rec.Call, rec.Path = m.Call(), m.Path()
+	rec.Call.Seq = 0
+	if _, err := c.r.Journal().Append(ctx, rec, seq); err != nil {
 		return err
 	}
 	c.interrupted = append(c.interrupted, call.Key.String())
@@ -299,32 +299,32 @@ func (c *closing) interrupt(ctx context.Context, call *toolcall.Call) error {
 
 func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
 	state := toolcall.ReplyState{Key: key}
-	if f := replies[key]; f != nil {
-		state = *f.Reply
+	if rec := replies[key]; rec != nil {
+		state = *rec.Reply
 	}
 	if state.Completed || state.Phase == toolcall.ReplyEnded {
 		return nil
 	}
 	state.Phase, state.Reason = toolcall.ReplyEnded, lostText
-	f := c.record()
-	f.Reply = &state
-	seq, err := c.r.Journal().Append(ctx, f, heads[key])
+	rec := c.record()
+	rec.Reply = &state
+	seq, err := c.r.Journal().Append(ctx, rec, heads[key])
 	if err == nil {
-		replies[key], heads[key] = f, seq
+		replies[key], heads[key] = rec, seq
 	}
 	return err
 }
 
 // revoke ends a standing approval: its revocation, or its last uses, may be lost.
-func (c *closing) revoke(ctx context.Context, l *toolcall.StandingApproval, prev uint64) error {
-	if s := l.State(c.at); s == toolcall.StandingRevoked || s == toolcall.StandingExpired {
+func (c *closing) revoke(ctx context.Context, sa *toolcall.StandingApproval, prev uint64) error {
+	if s := sa.State(c.at); s == toolcall.StandingRevoked || s == toolcall.StandingExpired {
 		return nil
 	}
-	next := *l
+	next := *sa
 	next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
-	f := c.record()
-	f.Standing = &next
-	_, err := c.r.Journal().Append(ctx, f, prev)
+	rec := c.record()
+	rec.Standing = &next
+	_, err := c.r.Journal().Append(ctx, rec, prev)
 	if err == nil {
 		c.revoked++
 	}
@@ -344,23 +344,23 @@ func (c *closing) closeLost(ctx context.Context, subject string, replies map[too
 	}
 	var stepError error
 	done, err := c.r.CloseLost(ctx, subject, func(key toolcall.Key) *toolcall.EventRecord {
-		f := c.record()
+		rec := c.record()
 		switch {
 		case key.Entity != "":
-			f.Budget = toolcall.LoseBudget(key, nil)
+			rec.Budget = toolcall.LoseBudget(key, nil)
 		case key.Call != "":
 			m := toolcall.Load(nil)
 			stepError = errors.Join(
 				m.Step(toolcall.Proposed{Base: toolcall.Base{At: c.at}, Call: &toolcall.Call{Key: key, Runtime: "unknown", Tool: "unknown", Input: "{}", Proposal: "lost"}}),
 				m.Step(toolcall.Interrupted{Base: toolcall.Base{At: c.at}, Text: lostText}))
-			f.Call, f.Path = m.Call(), m.Path()
+			rec.Call, rec.Path = m.Call(), m.Path()
 		case key.Reply != "":
-			f.Reply = &toolcall.ReplyState{Key: key, Phase: toolcall.ReplyEnded, Reason: lostText}
-			replies[key] = f
+			rec.Reply = &toolcall.ReplyState{Key: key, Phase: toolcall.ReplyEnded, Reason: lostText}
+			replies[key] = rec
 		default:
-			f.Session = &toolcall.SessionState{Key: key, Runtime: "unknown"}
+			rec.Session = &toolcall.SessionState{Key: key, Runtime: "unknown"}
 		}
-		return f
+		return rec
 	})
 	if err = errors.Join(err, stepError); err != nil || !done {
 		return err

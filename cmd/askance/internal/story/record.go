@@ -12,26 +12,26 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-func (s *Story) record(f *toolcall.EventRecord) {
-	at := s.stamp(f.At)
+func (s *Story) record(rec *toolcall.EventRecord) {
+	at := s.stamp(rec.At)
 	switch {
-	case f.Note != nil && f.Call != nil:
-		s.line(at, string(f.Call.Call), s.out.Dim(pad(f.Note.What, wordWidth)+" "), "noted, nothing changed")
-	case f.End != nil:
-		s.event(f.End)
-	case f.Reply != nil && f.Reply.Phase == toolcall.ReplyInterrupted:
-		s.line(at, string(f.Reply.Reply), s.out.Bad(pad("interrupt", wordWidth)+" "), "by "+term.SafeLine(f.By.Name))
-	case f.Call != nil:
-		s.steps(at, f)
+	case rec.Note != nil && rec.Call != nil:
+		s.line(at, string(rec.Call.Call), s.out.Dim(pad(rec.Note.What, wordWidth)+" "), "noted, nothing changed")
+	case rec.End != nil:
+		s.event(rec.End)
+	case rec.Reply != nil && rec.Reply.Phase == toolcall.ReplyInterrupted:
+		s.line(at, string(rec.Reply.Reply), s.out.Bad(pad("interrupt", wordWidth)+" "), "by "+term.SafeLine(rec.By.Name))
+	case rec.Call != nil:
+		s.steps(at, rec)
 	}
 }
 
 // steps prints the path of a record. The line of a decision also says what follows from
 // it in the same record.
-func (s *Story) steps(at string, f *toolcall.EventRecord) {
-	lines := make([]told, 0, len(f.Path))
-	for i, step := range f.Path {
-		l := lineOf(s.out, f, toolcall.Cause(step.Cause))
+func (s *Story) steps(at string, rec *toolcall.EventRecord) {
+	lines := make([]told, 0, len(rec.Path))
+	for i, step := range rec.Path {
+		l := lineOf(s.out, rec, toolcall.Cause(step.Cause))
 		if i > 0 && l.after != "" {
 			lines[len(lines)-1].rest += ", " + l.after
 			continue
@@ -39,7 +39,7 @@ func (s *Story) steps(at string, f *toolcall.EventRecord) {
 		lines = append(lines, l)
 	}
 	for _, l := range lines {
-		s.line(at, string(f.Call.Call), l.word, term.Clip(l.rest, max(40, s.out.Width()-indent)))
+		s.line(at, string(rec.Call.Call), l.word, term.Clip(l.rest, max(40, s.out.Width()-indent)))
 		if l.more != "" {
 			s.more(strings.Repeat(" ", wordWidth+1), s.out.Dim(l.more))
 		}
@@ -50,10 +50,10 @@ func (s *Story) steps(at string, f *toolcall.EventRecord) {
 // after is what it adds to the line of the step before.
 type told struct{ word, rest, more, after string }
 
-func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
-	c := f.Call
+func lineOf(out *term.Out, rec *toolcall.EventRecord, cause toolcall.Cause) told {
+	c := rec.Call
 	word := func(paint func(string) string, w string) string { return paint(pad(w, wordWidth)) + " " }
-	by := term.SafeLine(asked.Who(f.By))
+	by := term.SafeLine(asked.Who(rec.By))
 	switch cause {
 	case toolcall.CausePropose:
 		return told{word: word(out.Bold, "proposed"), rest: term.SafeLine(c.Tool + " " + c.Input)}
@@ -76,26 +76,26 @@ func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	case toolcall.CauseRespond:
 		return told{word: word(out.Good, "responded"), rest: "by " + by + " instead of the tool"}
 	}
-	return runLine(out, f, cause, word)
+	return runLine(out, rec, cause, word)
 }
 
-func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word func(func(string) string, string) string) told {
-	c := f.Call
+func runLine(out *term.Out, rec *toolcall.EventRecord, cause toolcall.Cause, word func(func(string) string, string) string) told {
+	c := rec.Call
 	switch cause {
 	case toolcall.CauseSubmit, toolcall.CauseOffer:
 		return told{word: word(out.Work, "submitted"), rest: submitText(c), after: queueText(c)}
 	case toolcall.CauseStart:
 		return told{word: word(out.Work, "started"), rest: startText(c), after: "runs " + startText(c)}
 	case toolcall.CauseLose:
-		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d lost its worker, retry in %s", c.Attempt.Number, asked.Took(c.RetryAt.Sub(f.At)))}
+		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d lost its worker, retry in %s", c.Attempt.Number, asked.Took(c.RetryAt.Sub(rec.At)))}
 	case toolcall.CauseReturn:
-		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("attempt %d, %s", c.Attempt.Number, returnText(f))}
+		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("attempt %d, %s", c.Attempt.Number, returnText(rec))}
 	case toolcall.CauseSuspend:
 		return told{word: word(out.Ask, "blocked"), rest: BlockedDetail(c)}
 	case toolcall.CauseResult:
-		return told{word: word(stateColour(out, c.Result.State), string(c.Result.State)), rest: tookText(c, f.At) + resultLine(c)}
+		return told{word: word(stateColour(out, c.Result.State), string(c.Result.State)), rest: tookText(c, rec.At) + resultLine(c)}
 	case toolcall.CauseResolve:
-		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
+		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(rec.By)) + ": " + resultLine(c)}
 	case toolcall.CauseBypass:
 		return told{word: word(out.Bad, "ran"), rest: "without a decision: " + resultLine(c)}
 	case toolcall.CauseExpire:
@@ -105,10 +105,10 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 }
 
 // returnText says who did not start an attempt and why, and what follows.
-func returnText(f *toolcall.EventRecord) string {
-	c, next := f.Call, "an operator must resolve it"
+func returnText(rec *toolcall.EventRecord) string {
+	c, next := rec.Call, "an operator must resolve it"
 	if !c.RetryAt.IsZero() {
-		next = "retry in " + asked.Took(c.RetryAt.Sub(f.At))
+		next = "retry in " + asked.Took(c.RetryAt.Sub(rec.At))
 	}
 	if r := c.Returned; r != nil {
 		return term.SafeLine(fmt.Sprintf("worker %s did not start it, %s: %s", r.Worker, next, r.Reason))

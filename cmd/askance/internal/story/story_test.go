@@ -45,11 +45,11 @@ func tell(t *testing.T, records ...toolcall.JournalEntry) string {
 }
 
 func record(c *toolcall.Call, causes ...string) toolcall.JournalEntry {
-	f := &toolcall.EventRecord{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, At: start.Add(1500 * time.Millisecond), Call: c}
+	rec := &toolcall.EventRecord{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, At: start.Add(1500 * time.Millisecond), Call: c}
 	for _, cause := range causes {
-		f.Path = append(f.Path, toolcall.Step{Cause: cause})
+		rec.Path = append(rec.Path, toolcall.Step{Cause: cause})
 	}
-	return toolcall.JournalEntry{Record: f}
+	return toolcall.JournalEntry{Record: rec}
 }
 
 func event(t *testing.T, e message.Event) toolcall.JournalEntry {
