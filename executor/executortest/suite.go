@@ -87,7 +87,7 @@ func testResults(t *testing.T, start New) {
 		{"nothing", func() (executor.Output, error) { return executor.Output{}, nil }, message.ToolResultSuccess, ""},
 		{"blocks", func() (executor.Output, error) {
 			return executor.Output{Content: message.List(&message.TextBlock{Text: "a"}, &message.TextBlock{Text: "b"})}, nil
-		}, message.ToolResultSuccess, "ab"},
+		}, message.ToolResultSuccess, "a\nb"},
 		{"failed", func() (executor.Output, error) {
 			return executor.Output{Content: message.Content{Text: "not found"}, State: message.ToolResultError}, nil
 		}, message.ToolResultError, "not found"},
@@ -100,8 +100,8 @@ func testResults(t *testing.T, start New) {
 			return executor.Output{State: message.ToolResultRunning}, nil
 		}, message.ToolResultError, `the tool returned the state "running", which ends no call`},
 		{"foreign block", func() (executor.Output, error) {
-			return executor.Output{Content: message.List(&message.TextBlock{Text: "a; "}, &message.ThinkingBlock{})}, nil
-		}, message.ToolResultError, "a; block 1 of the output was left out: an output holds text and data, not *message.ThinkingBlock"},
+			return executor.Output{Content: message.List(&message.TextBlock{Text: "a"}, &message.ThinkingBlock{})}, nil
+		}, message.ToolResultError, "a\nblock 1 of the output was left out: an output holds text and data, not *message.ThinkingBlock"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

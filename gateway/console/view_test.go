@@ -199,8 +199,8 @@ func TestRowAge(t *testing.T) {
 // A result without text is a result: the page says what it has.
 func TestResultWithoutText(t *testing.T) {
 	for want, output := range map[string]message.Content{
-		"No output.":                  message.List(),
-		"[image/png at https://a/]\n": message.List(&message.DataBlock{Source: &message.URLSource{MediaType: "image/png", URL: "https://a/"}}),
+		"No output.":                message.List(),
+		"[image/png at https://a/]": message.List(&message.DataBlock{Source: &message.URLSource{MediaType: "image/png", URL: "https://a/"}}),
 	} {
 		c := &card{Call: &toolcall.Call{State: message.ToolCallFinished, Result: &message.ToolResultBlock{Output: output, State: message.ToolResultSuccess}}}
 		if c.addExecution(nil); c.Result != want || !c.ResultOK {
