@@ -26,7 +26,7 @@ var editPrograms = map[string]struct {
 }
 
 // editsInside is upstream's test: the first word of the line is an edit
-// program, and every path that upstream sees is in a working directory.
+// program, and every path that upstream sees, cut by characters, is in a working directory.
 func (p *bashCall) editsInside() bool {
 	words := fields(p.text)
 	if len(words) == 0 {
@@ -35,7 +35,7 @@ func (p *bashCall) editsInside() bool {
 	if _, ok := editPrograms[words[0]]; !ok {
 		return false
 	}
-	paths := p.tree.paths()
+	paths := p.tree.cutByChar().paths()
 	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !p.places.isInside(f.path) })
 }
 

@@ -31,6 +31,7 @@ func TestAllowsWhatIsSafe(t *testing.T) {
 		{permission.ModeAcceptEdits, "cp --target-directory=/etc a b", message.BehaviorAsk},
 		{permission.ModeAcceptEdits, "mv -t /etc a", message.BehaviorAsk},
 		{permission.ModeAcceptEdits, "cp -- -t a", message.BehaviorAllow},
+		{permission.ModeAcceptEdits, "mv a é/a > rmdir ./*", message.BehaviorAsk}, // AgentScope cuts the last path to /*
 		{permission.ModeAcceptEdits, "sed --in-place s/a/b/ f", message.BehaviorAllow},
 		{permission.ModeAcceptEdits, "sed --in-place s/a/b/ /etc/f", message.BehaviorAsk},
 		{permission.ModeAcceptEdits, "sed -ne 1p f", message.BehaviorAllow},
