@@ -102,9 +102,10 @@ func (r *remote) Call(ctx context.Context, input string) Outcome {
 	return out
 }
 
-// AfterLease runs a call whose lease passes, without an answered heartbeat, before h is called.
-// It returns why the worker returned the attempt, or the result.
-func AfterLease(t *testing.T, tool string, h executor.Handler) string {
+// AfterLease runs a call whose lease passes without an answered heartbeat. The handler that h
+// returns runs it, and is to wait for passed before its effect. AfterLease returns why the
+// worker returned the attempt, or the result.
+func AfterLease(t *testing.T, tool string, h func(passed <-chan struct{}) executor.Handler) string {
 	t.Helper()
 	e := NewEngine(tool)
 	e.Terms(toolcall.StartReply{LeaseMS: toolcall.MinLease.Milliseconds(), HeartbeatMS: toolcall.MinLease.Milliseconds() / 5})
@@ -118,10 +119,7 @@ func AfterLease(t *testing.T, tool string, h executor.Handler) string {
 		}
 		return Silent
 	})
-	w, err := executor.NewWorker(e, tool, func(ctx context.Context, tk executor.Task) (executor.Output, error) {
-		<-passed
-		return h(ctx, tk)
-	}, e.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)))
+	w, err := executor.NewWorker(e, tool, h(passed), e.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,7 +27,8 @@ func init() { hostile["stop"], hostile["orphan"] = stop, orphan }
 
 // stop makes the server hang.
 func stop(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-	return nil, syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	err := os.WriteFile(os.Getenv("TEST_MCP_MARK"), []byte(strconv.Itoa(os.Getpid())), 0o600)
+	return nil, errors.Join(err, syscall.Kill(os.Getpid(), syscall.SIGSTOP))
 }
 
 // orphan ends the server and leaves a process that holds its outputs.
@@ -46,6 +48,8 @@ func orphan(_ context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, err
 // A server that does not read a request keeps neither the call nor the worker: the session ends
 // with the call, and the next call has another.
 func TestServerThatDoesNotRead(t *testing.T) {
+	mark := t.TempDir() + "/mark"
+	t.Setenv("TEST_MCP_MARK", mark)
 	s := program(t, "good")
 	ctx, cancel := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
@@ -53,6 +57,11 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		_, err := s.Handler("stop")(ctx, executor.Task{Tool: "stop", Input: []byte("{}"), IdempotencyKey: "stop", Attempt: 1})
 		stopped <- err
 	}()
+	until(t, "the stop of the server", func() bool {
+		pid, _ := os.ReadFile(mark)
+		state, err := os.ReadFile("/proc/" + string(pid) + "/stat")
+		return len(pid) > 0 && (runtime.GOOS != "linux" || err == nil && strings.Contains(string(state), ") T "))
+	})
 	large := executor.Task{Tool: "echo", Input: []byte(`{"text":"` + strings.Repeat("x", 1<<20) + `"}`), IdempotencyKey: "large", Attempt: 1}
 	over, end := context.WithTimeout(t.Context(), time.Second)
 	defer end()

@@ -169,7 +169,13 @@ func TestServerThatCannotStart(t *testing.T) {
 
 // A call whose lease passed while it waited for the server is not sent.
 func TestPassedLease(t *testing.T) {
-	if end := executortest.AfterLease(t, "echo", program(t, "good").Handler("echo")); !strings.Contains(end, "of the lease") {
+	echo := program(t, "good").Handler("echo")
+	if end := executortest.AfterLease(t, "echo", func(passed <-chan struct{}) executor.Handler {
+		return func(ctx context.Context, tk executor.Task) (executor.Output, error) {
+			<-passed
+			return echo(ctx, tk)
+		}
+	}); !strings.Contains(end, "of the lease") {
 		t.Errorf("the call ended with %q", end)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"sync"
 
@@ -105,6 +104,22 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// arguments is the body of the request of a call. net/http reads it when the connection is
+// ready. A server cannot run a call without it.
+type arguments struct {
+	io.Reader
+	call *call
+}
+
+// Read implements io.Reader. It fails if the lease of the call has passed meanwhile.
+func (a *arguments) Read(p []byte) (int, error) {
+	if err := a.call.task.CheckLease(); err != nil {
+		return 0, err
+	}
+	a.call.markSent()
+	return a.Reader.Read(p)
+}
+
 // splicing sends requests with the approved bytes of the arguments.
 type splicing struct {
 	s  *Server
@@ -116,6 +131,7 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 	var c *call
 	req = req.Clone(req.Context())
 	req.URL = r.to
+	maps.Copy(req.Header, r.s.cfg.Header)
 	if req.Body != nil {
 		body, err := io.ReadAll(req.Body)
 		_ = req.Body.Close() // it was only read
@@ -126,12 +142,10 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		if c != nil {
+			req.Body = io.NopCloser(&arguments{bytes.NewReader(body), c})
+		}
 		req.GetBody = nil // net/http must not send a call twice
-	}
-	maps.Copy(req.Header, r.s.cfg.Header)
-	if c != nil {
-		trace := &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { c.markSent() }}
-		req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {

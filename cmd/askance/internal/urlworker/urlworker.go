@@ -95,17 +95,40 @@ func New(cfg Config) (executor.Handler, error) {
 	return e.run, nil
 }
 
-type taskKey struct{}
+// request is the state of a request of a task, a value of its context.
+type request struct {
+	task    executor.Task
+	written atomic.Bool // its headers are in the buffer of the connection
+	sent    atomic.Bool // a part of it can have left
+}
 
-// dial opens a connection for the task of ctx, unless its lease has passed meanwhile.
+type requestKey struct{}
+
+// dial opens the connection for the request of ctx.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if t, ok := ctx.Value(taskKey{}).(executor.Task); ok && err == nil {
-		if err := t.CheckLease(); err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
+	if r, ok := ctx.Value(requestKey{}).(*request); ok && err == nil {
+		conn = leased{conn, r}
 	}
 	return conn, err
+}
+
+// leased sends no part of the request if the lease has passed meanwhile, for example while a
+// proxy was asked or during the TLS handshake.
+type leased struct {
+	net.Conn
+	request *request
+}
+
+// Write implements net.Conn.
+func (c leased) Write(p []byte) (int, error) {
+	if r := c.request; r.written.Load() && !r.sent.Load() {
+		if err := r.task.CheckLease(); err != nil {
+			return 0, err
+		}
+		r.sent.Store(true)
+	}
+	return c.Conn.Write(p)
 }
 
 // run sends one attempt.
@@ -156,8 +179,8 @@ func lost(parent, ctx context.Context, t executor.Task, err error) error {
 
 // send sends the request once.
 func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*http.Response, error) {
-	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(context.WithValue(ctx, taskKey{}, t), &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { sent.Store(true) }})
+	r := &request{task: t}
+	traced := httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, r), &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { r.written.Store(true) }})
 	req, err := http.NewRequestWithContext(traced, e.cfg.Method, target, io.NopCloser(bytes.NewReader(t.Input)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", executor.ErrNotBegun, err)
@@ -185,7 +208,7 @@ func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*ht
 		return res, nil
 	case errors.Is(err, executor.ErrNotBegun):
 		return nil, plain(err)
-	case !sent.Load():
+	case !r.sent.Load():
 		return nil, fmt.Errorf("%w: the endpoint cannot be reached: %w", executor.ErrNotBegun, plain(err))
 	}
 	return nil, fmt.Errorf("the connection to the endpoint was lost: %w", plain(err))

@@ -2,10 +2,15 @@ package urlworker_test
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,6 +23,20 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
+
+// The endpoints with TLS have the certificate of package httptest.
+func TestMain(m *testing.M) {
+	srv := httptest.NewTLSServer(nil)
+	srv.Close()
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("askance-url-%d.pem", os.Getpid()))
+	err := errors.Join(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o600), os.Setenv("SSL_CERT_FILE", file))
+	if err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.Remove(file) // it is in a folder for temporary files
+	os.Exit(code)
+}
 
 const input = "{\"n\": 9007199254740993,\n\"t\":\"<é>\"}"
 
@@ -132,13 +151,42 @@ func TestNoEndpoint(t *testing.T) {
 	}
 }
 
-// A call whose lease passed before there was a connection is not sent.
+// A call whose lease passed during the TLS handshake is not sent.
 func TestPassedLease(t *testing.T) {
-	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the endpoint was called") }))
-	t.Cleanup(srv.Close)
-	if end := executortest.AfterLease(t, "refund", handler(t, urlworker.Config{URL: srv.URL})); !strings.Contains(end, "of the lease") {
-		t.Errorf("the call ended with %q", end)
+	for _, http2 := range []bool{false, true} {
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the endpoint was called") }))
+		srv.EnableHTTP2 = http2
+		end := executortest.AfterLease(t, "refund", func(passed <-chan struct{}) executor.Handler {
+			srv.Listener = slow{srv.Listener, passed}
+			srv.StartTLS()
+			t.Cleanup(srv.Close)
+			return handler(t, urlworker.Config{URL: srv.URL})
+		})
+		if !strings.Contains(end, "of the lease") {
+			t.Errorf("with HTTP/2 %t the call ended with %q", http2, end)
+		}
 	}
+}
+
+// slow accepts a connection, and reads it only when the lease has passed.
+type slow struct {
+	net.Listener
+	passed <-chan struct{}
+}
+
+func (s slow) Accept() (net.Conn, error) {
+	c, err := s.Listener.Accept()
+	return slowConn{c, s.passed}, err
+}
+
+type slowConn struct {
+	net.Conn
+	passed <-chan struct{}
+}
+
+func (c slowConn) Read(p []byte) (int, error) {
+	<-c.passed
+	return c.Conn.Read(p)
 }
 
 // No reply until the timeout is an unknown outcome; a cancellation is not a success.
