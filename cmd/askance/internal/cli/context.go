@@ -474,12 +474,14 @@ func (f found) addContext(env *environment, c *cobra.Command) error {
 	return nil
 }
 
-// chooseServer removes the weaker one of a server and NATS: a flag counts before a variable.
+// chooseServer removes what is weaker than another word on where the server is: a flag counts
+// before a variable. A data folder goes with NATS.
 func (f found) chooseServer() {
-	switch server, nats := f.source("server"), f.source("nats"); {
-	case server < nats:
+	server, nats := f.source("server"), f.source("nats")
+	if server < nats {
 		delete(f, "nats")
-	case nats < server:
+	}
+	if min(nats, f.source("data")) < server {
 		delete(f, "server")
 	}
 }
