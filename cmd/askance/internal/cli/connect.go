@@ -112,7 +112,8 @@ func (d *door) dial(ctx context.Context, env *environment) (*link, error) {
 	if from := env.found.source("space"); from == byNone || from > max(byVariable, env.found.source("server")) { // a file says it of another server
 		space = ""
 	}
-	if token, err := d.tokenIfAny(); err == nil && token == "" && space != "" && isHere(d.server) {
+	client.Host = d.host
+	if token, err := d.tokenIfAny(); err == nil && token == "" && space != "" && d.host == "" && isHere(d.server) {
 		client.Host = auth.SpaceHost(space)
 	}
 	who, err := client.Whoami(ctx)

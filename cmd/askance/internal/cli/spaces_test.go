@@ -92,6 +92,11 @@ func TestSpaces(t *testing.T) {
 	if out := ok(t, "show", "c1", "--json", "--server", s.http, "--space", "team-b"); !strings.Contains(out, `"space": "team-b"`) {
 		t.Errorf("over HTTP, show of the space printed\n%s", out)
 	}
+	at := "http://team-b.localhost" + port // as serve prints it
+	if out := ok(t, "show", "c1", "--json", "--server", at); !strings.Contains(out, `"space": "team-b"`) {
+		t.Errorf("at the address of the space, show printed\n%s", out)
+	}
+	fails(t, cli.ExitUsage, "valid only for the space", "show", "c1", "--server", at, "--space", "default")
 	fails(t, cli.ExitForbidden, "has no space", "call", "pay", "--server", s.http, "--space", "other")
 	if code, text := s.send(http.MethodGet, "/readyz", ""); code != http.StatusOK {
 		t.Errorf("readyz: %d %s", code, text)

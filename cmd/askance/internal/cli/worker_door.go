@@ -25,6 +25,7 @@ import (
 // door is how a worker reaches its engines: NATS, or a server over HTTP.
 type door struct {
 	server    string
+	host      string // NAME.localhost of the server's URL, which then says localhost; see auth.SpaceHost
 	tokenFile string
 	insecure  bool
 	plain     string        // the flag that permits plain HTTP, if not server-insecure
@@ -57,6 +58,10 @@ func (d *door) check(env *environment) error {
 			return usagef("--token-file, --server-insecure and --trust-server-keys are only for --server")
 		}
 		return nil
+	}
+	if u, err := url.Parse(d.server); err == nil && strings.HasSuffix(u.Hostname(), ".localhost") {
+		d.host, u.Host = u.Host, strings.TrimSuffix("localhost:"+u.Port(), ":")
+		d.server = u.String()
 	}
 	switch {
 	case env.cfg.NATS != "":
