@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -137,6 +138,17 @@ func TestDeploy(t *testing.T) {
 				t.Errorf("after SIGTERM: %v\n%s", err, stderr.String())
 			}
 		})
+	}
+}
+
+// TestDeployNATS: the compose file runs the release of NATS that the tests of this repository run.
+func TestDeployNATS(t *testing.T) {
+	release := server.VERSION[:strings.LastIndex(server.VERSION, ".")]
+	if want := "image: nats:" + release + "-"; !strings.Contains(string(deployFile(t, "compose.yaml")), want) {
+		t.Errorf("compose.yaml does not have %q", want)
+	}
+	if want := "NATS servers, " + release + ","; !strings.Contains(string(deployFile(t, "../docs/howto/existing-cluster.md")), want) {
+		t.Errorf("existing-cluster.md does not have %q", want)
 	}
 }
 
