@@ -16,6 +16,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -27,7 +28,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -100,7 +100,7 @@ type Server struct {
 	running    atomic.Pointer[server.Server] // nil before the start
 	opts       *server.Options               // for a restart, with the port in use
 	log        *slog.Logger
-	lock       *flock.Flock
+	lock       io.Closer
 	durability bus.Durability
 	password   string // of the in-process user; "" if there are no users
 	account    string // the NATS account of the journals
@@ -120,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.lock, err = lockStore(o.StoreDir); err != nil {
+	if s.lock, err = Lock(o.StoreDir); err != nil {
 		return nil, err
 	}
 	_ = os.Remove(probeFile(o.StoreDir)) // a killed process may have left it

@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,7 +32,8 @@ const lockName = "askance.lock"
 // lockPatience is how long a folder may stay locked before it counts as in use.
 const lockPatience = time.Second
 
-func lockStore(dir string) (*flock.Flock, error) {
+// Lock takes a folder for this process, or returns an error that wraps [ErrStoreLocked].
+func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritableError(dir, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,6 +22,7 @@ type connection struct {
 	server *embed.Server // nil with an existing NATS
 	trust  *creds.Trust  // nil without a credentials folder
 	conn   *nats.Conn
+	lock   io.Closer // of the data folder, with an existing NATS; the store of an embedded server has its own
 }
 
 // openBus starts the embedded server, if the node needs one, and connects.
@@ -30,6 +32,10 @@ func (n *connection) openBus(ctx context.Context) (err error) {
 		n.server, n.trust = first.server, first.trust
 	case n.cfg.NATS == "":
 		if n.server, err = embed.Start(ctx, n.serverOptions()); err != nil {
+			return err
+		}
+	case !n.cfg.Offline: // two engines would write to one anchor
+		if n.lock, err = embed.Lock(string(n.cfg.Dir)); err != nil {
 			return err
 		}
 	}
@@ -44,6 +50,9 @@ func (n *connection) close() error {
 	}
 	if n.server != nil && n.cfg.First == nil {
 		n.server.Close()
+	}
+	if n.lock != nil {
+		return n.lock.Close()
 	}
 	return nil
 }

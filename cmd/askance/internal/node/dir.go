@@ -119,10 +119,9 @@ func (d Dir) URL() (string, error) {
 }
 
 // ConsoleURL returns where the web console of the folder's server is, "unix:" and a path
-// if it has only a Unix socket, or "" if none runs. A folder without a store is that of a server
-// on an existing NATS, which locks nothing: its address counts as it is.
+// if it has only a Unix socket, or "" if none runs.
 func (d Dir) ConsoleURL() (string, error) {
-	if d.Exists() == nil && !embed.InUse(d.Store()) {
+	if !embed.InUse(d.Store()) && !embed.InUse(string(d)) {
 		return "", nil
 	}
 	text, err := d.readAddress(d.Console())

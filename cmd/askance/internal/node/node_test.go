@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -11,7 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
@@ -112,6 +117,60 @@ func TestOneProcessAtATime(t *testing.T) {
 	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann"); !errors.Is(err, embed.ErrStoreLocked) {
 		t.Errorf("a reader while the engine runs: %v", err)
 	}
+}
+
+// TestOneProcessAtATimeOnNATS: engines with an existing NATS share no data folder either, and no
+// loss is accepted while one runs.
+func TestOneProcessAtATimeOnNATS(t *testing.T) {
+	server, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	cfg := config(t)
+	cfg.NATS, cfg.Listen = server.URL(), ""
+	n := start(t, cfg)
+	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, embed.ErrStoreLocked) {
+		t.Errorf("a second engine on the folder: %v", err)
+	}
+	further := cfg
+	further.Dir = node.Dir(t.TempDir())
+	further.Keys = cfg.Dir.Keys()
+	more := start(t, further)
+	connect := func(ctx context.Context) (*nats.Conn, error) {
+		return bus.Connect(ctx, cfg.NATS, bus.ConnectOptions{Principal: creds.EngineName})
+	}
+	nc, err := connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	damaged := node.Damaged{Dir: further.Dir, Keys: further.Keys, Space: "default", NATS: connect}
+	accept := func() error {
+		_, err := damaged.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
+		return err
+	}
+	proposeAgain(t, more, "remote", "c1")
+	if err := more.Close(); err != nil { // it signs what it has recorded
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), bus.StreamName("default")); err != nil {
+		t.Fatal(err)
+	}
+	if err := accept(); !errors.Is(err, message.ErrConflict) {
+		t.Errorf("acceptance while an engine runs: %v", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := accept(); err != nil {
+		t.Errorf("acceptance without engines: %v", err)
+	}
+	start(t, further)
 }
 
 // TestForeignKeys: an engine with other keys can run neither at the same time nor later, and
