@@ -154,6 +154,9 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, k
 	if err != nil {
 		return nil, err
 	}
+	if err := checkNoEngine(ctx, nc, space); err != nil {
+		return nil, err
+	}
 	j.guard.alone = true
 	r := &Recovery{j: j}
 	if err := r.purgeFillers(ctx); err != nil {
@@ -168,6 +171,18 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, k
 		}
 	}
 	return r, nil
+}
+
+// checkNoEngine refuses if an engine takes requests. It refuses the request without an
+// operation, and a server on which none listens says so.
+func checkNoEngine(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) error {
+	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+	defer cancel()
+	_, err := nc.RequestWithContext(ctx, Subject{Space: space, Kind: KindQuery, Who: Encode("askance-engine")}.String(), nil)
+	if errors.Is(err, nats.ErrNoResponders) {
+		return nil
+	}
+	return &message.Error{Code: message.CodeConflict, Op: "accept loss", What: "an engine of the space " + string(space) + " runs", Hint: "stop all engines of the space, then try again", Err: err}
 }
 
 var errUnreadableRecord = errors.New("the server counts a record that it cannot read")
