@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -61,6 +65,62 @@ func TestArchiveWhileRunning(t *testing.T) {
 	}
 	if _, err := call(1_000_000); err != nil {
 		t.Errorf("a new call after a restart: %v", err)
+	}
+}
+
+// The key to which an operator rotates while an archive is made signs its announcement: the old
+// one may be retired by then, and engines may have signed with the new one.
+func TestArchiveWhileKeysChange(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	n := start(t, cfg)
+	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	for _, reply := range []message.ReplyID{"r1", "r2"} {
+		if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "s", Reply: reply, Calls: []message.ToolCallBlock{{ID: "c", Name: "upper", Input: `{}`}}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bot.Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s", Reply: reply}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var keys *keyfile.Keys
+	change := sync.OnceFunc(func() {
+		var err error
+		if keys, err = keyfile.Change(t.Context(), cfg.Dir.Keys(), func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(time.Now()) }); err != nil {
+			t.Error(err)
+		}
+	})
+	done, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), bus.Retention{By: "ann", Progress: func(string, uint64, uint64) { change() }})
+	if err != nil || done.Calls != 1 {
+		t.Fatalf("archived %+v, %v", done, err)
+	}
+	js, err := jetstream.New(start(t, cfg).Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := js.Stream(t.Context(), bus.LedgerName(cfg.Space))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq := ledger.CachedInfo().State.FirstSeq; ; seq++ {
+		m, err := ledger.GetMsg(t.Context(), seq)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := proof.DecodeSealed(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Checkpoint.Archive == nil {
+			continue
+		}
+		if got := s.Checkpoint.KeyID; got != keys.SigningID() {
+			t.Errorf("the announcement is signed by %s, want %s", got, keys.SigningID())
+		}
+		return
 	}
 }
 

@@ -453,7 +453,11 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	if err := checkSpaceExists(ctx, s.nc, d.Space); err != nil {
 		return bus.Archiving{}, err
 	}
-	o := bus.JournalOptions{Archives: s.archives(d)}
+	live := keyfile.NewLive(cmp.Or(d.Keys, d.Dir.Files(d.Space).Keys()), s.keys)
+	o := bus.JournalOptions{Archives: s.archives(d), Keys: func() *keyfile.Keys { // rotated or retired meanwhile
+		_, _ = live.Reload(func(*keyfile.Keys) error { return nil }) // if it is unreadable, the last keys stay
+		return live.Now()
+	}}
 	if s.server == nil { // an engine may be writing to the anchor
 		x, err := bus.ExamineJournal(ctx, s.nc, d.Space, s.keys, s.anchor)
 		if err == nil {
