@@ -360,20 +360,17 @@ const replicasLook = 200 * time.Millisecond
 
 func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int, report func(Replicated)) error {
 	const op = "set replicas"
-	if c.Replicas != n {
-		info, err := rd.leaderInfo(ctx) // another process may have changed something else meanwhile
-		if err != nil {
-			return err
-		}
-		c = info.Config
-		c.Replicas = n
-		if _, err := rd.js.UpdateStream(ctx, c); err != nil {
-			return streamError(ctx, rd.js, op, c, err)
-		}
-	}
 	for {
 		info, err := rd.leaderInfo(ctx)
-		if err == nil {
+		switch {
+		case err != nil:
+		case info.Config.Replicas != n: // also if an archiver has undone it, with a change of the metadata
+			c = info.Config
+			c.Replicas = n
+			if _, err := rd.js.UpdateStream(ctx, c); err != nil {
+				return streamError(ctx, rd.js, op, c, err)
+			}
+		default:
 			if r := replicatedOf(info); r.Replicas == n && r.Complete() {
 				report(r)
 				return nil

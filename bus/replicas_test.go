@@ -151,6 +151,49 @@ func TestReplicasAreRaised(t *testing.T) {
 	}
 }
 
+// An archiver that read the settings of the stream before the change, and writes them after it, does
+// not undo the change.
+func TestReplicasAreRaisedAgain(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3)
+	nc := c.Conn("engine")
+	if _, err := onCluster(t, nc, newClusterKeys(t), bus.JournalOptions{Stream: bus.StreamOptions{Replicas: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := js.Stream(t.Context(), bus.StreamName("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	undone := make(chan error, 1)
+	go func() {
+		for {
+			info, err := before.Info(ctx)
+			if err == nil && info.Config.Replicas == 1 {
+				continue
+			}
+			if err == nil {
+				old := info.Config
+				old.Replicas = 1
+				_, err = js.UpdateStream(ctx, old)
+			}
+			undone <- err
+			return
+		}
+	}()
+	if err := bus.SetReplicas(ctx, nc, "test", 3, func(bus.Replicated) {}); err != nil {
+		t.Errorf("raise: %v", err)
+	}
+	if err := <-undone; err != nil {
+		t.Errorf("undo: %v", err)
+	}
+}
+
 // The other streams of a space get as many replicas as its journal: a new bucket after the journal
 // was raised, and a bucket made earlier by an engine with fewer.
 func TestBucketsFollowTheJournal(t *testing.T) {
