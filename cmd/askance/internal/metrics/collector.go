@@ -182,7 +182,7 @@ func (c *collector) collectCalls(ch chan<- prometheus.Metric, r toolcall.Activit
 			toolcall.VerdictAllow: a.Allowed, toolcall.VerdictAsk: a.Asked, toolcall.VerdictDeny: a.Denied, toolcall.VerdictRefuse: a.Refused,
 			toolcall.VerdictApprove: a.Approved, toolcall.VerdictReject: a.Rejected, toolcall.VerdictRespond: a.Responded, toolcall.VerdictExpire: a.Expired,
 		} {
-			if n > 0 {
+			if n > 0 || verdict == toolcall.VerdictExpire && a.Asked > 0 { // else the first one would be no increase
 				decided[[3]string{pair[0], pair[1], string(verdict)}] += n
 			}
 		}

@@ -109,7 +109,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		"askance_up 1", `askance_build_info{durability="fsynced",engine="eng_1",space="default",version="v1"} 1`,
 		`askance_decisions_total{rule="large",tool="pay",verdict="approve"} 2`, `askance_decisions_total{rule="large",tool="pay",verdict="deny"} 2`,
-		`askance_calls_finished_total{outcome="error",tool="pay"} 1`, `askance_calls_proposed_total{tool="pay"} 5`, `askance_retries_total{tool="pay"} 1`,
+		`askance_decisions_total{rule="large",tool="pay",verdict="expire"} 0`, `askance_calls_finished_total{outcome="error",tool="pay"} 1`, `askance_calls_proposed_total{tool="pay"} 5`, `askance_retries_total{tool="pay"} 1`,
 		`askance_decision_seconds_count{tool="pay"} 3`, `askance_decision_seconds_sum{tool="pay"} 4.5`,
 		`askance_queue_depth{placement="remote",route="",tool="pay"} 2`, `askance_queue_workers{placement="remote",route="",tool="pay"} 1`,
 		`askance_policy_info{bundle="sha256:1"} 1`, `askance_policy_reloads_total{result="refused"} 1`, "askance_policy_loaded_timestamp_seconds 1.7e+09", "askance_policy_error 1",
