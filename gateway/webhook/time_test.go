@@ -93,6 +93,35 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
+// A record whose engine had a clock that was a day ahead is not sent every five seconds until then.
+func TestScheduleOfAClockAhead(t *testing.T) {
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T) {
+		w, rc := bubble(t, dir, func(c *webhook.Config) {
+			c.Outbox, c.Pauses = ahead{c.Outbox}, []time.Duration{time.Second, time.Minute}
+		})
+		rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(http.StatusInternalServerError) })
+		w.A.Ask("s1", "r1", "c1")
+		time.Sleep(10 * time.Minute)
+		letters, err := w.A.Outbox().DeadLetters(t.Context())
+		if err != nil || len(letters) != 1 || len(rc.news) != 8 {
+			t.Fatalf("%d attempts, dead letters: %+v, %v", len(rc.news), letters, err)
+		}
+	})
+}
+
+// ahead is an outbox whose records were written by a clock that was a day ahead.
+type ahead struct{ webhook.Outbox }
+
+func (o ahead) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
+	return o.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
+		late := *d.Record.Record
+		late.At = d.Record.Time.Add(24 * time.Hour)
+		d.Record.Record = &late
+		f(ctx, d)
+	})
+}
+
 // Deliveries that never reached the receiver, because the server was restarted or could not read the
 // state, leave the receiver its attempts.
 func TestCutOffDeliveriesAreNoAttempts(t *testing.T) {
