@@ -402,6 +402,11 @@ func TestConsoleURLOfAllAddresses(t *testing.T) {
 		"http://0.0.0.0:8650": "http://127.0.0.1:8650", "https://[::]:8650": "https://127.0.0.1:8650", "http://10.0.0.0:8650": "http://10.0.0.0:8650",
 	} {
 		d := node.Dir(t.TempDir())
+		lock, err := embed.Lock(string(d)) // as a server does
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Close()
 		if _, err := d.WriteConsole(recorded); err != nil {
 			t.Fatal(err)
 		}
