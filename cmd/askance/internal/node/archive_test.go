@@ -97,6 +97,9 @@ func TestArchiveWhileKeysChange(t *testing.T) {
 	if err != nil || done.Calls != 1 {
 		t.Fatalf("archived %+v, %v", done, err)
 	}
+	if public, err := keyfile.LoadPublic(cfg.Dir.PublicKeys()); err != nil || public[keys.SigningID()] == nil {
+		t.Errorf("audits know %v, %v, not the key %s", public, err, keys.SigningID())
+	}
 	js, err := jetstream.New(start(t, cfg).Conn())
 	if err != nil {
 		t.Fatal(err)

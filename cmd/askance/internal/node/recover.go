@@ -83,6 +83,15 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 	return s, nil
 }
 
+// publish writes the public keys of a folder before one of them signs, as its engine does: audits
+// know no others.
+func (s *session) publish(d Damaged, k *keyfile.Keys) error {
+	if s.server == nil { // its engines do
+		return nil
+	}
+	return k.WritePublic(d.Dir.Files(d.Space).PublicKeys())
+}
+
 func (s *session) archives(d Damaged) bus.ArchiveStore {
 	return ArchivesOf(s.nc, s.server, d.Dir.Files(d.Space), d.Space)
 }
@@ -185,6 +194,9 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 		return nil, d.nothingLost()
 	}
 	if err := r.Prepare(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.publish(d, s.keys); err != nil {
 		return nil, err
 	}
 	c := &closing{r: r, by: toolcall.Principal{Role: toolcall.RoleOperator, Name: a.By, Auth: "in-process"}, at: time.Now().UTC().Round(0)}
@@ -455,7 +467,7 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	}
 	live := keyfile.NewLive(cmp.Or(d.Keys, d.Dir.Files(d.Space).Keys()), s.keys)
 	o := bus.JournalOptions{Archives: s.archives(d), Keys: func() *keyfile.Keys { // rotated or retired meanwhile
-		_, _ = live.Reload(func(*keyfile.Keys) error { return nil }) // if it is unreadable, the last keys stay
+		_, _ = live.Reload(func(k *keyfile.Keys) error { return s.publish(d, k) }) // if it is unreadable, the last keys stay
 		return live.Now()
 	}}
 	if s.server == nil { // an engine may be writing to the anchor
@@ -472,6 +484,9 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	}
 	j, err := bus.OpenJournal(ctx, s.nc, d.Space, s.keys, o)
 	if err != nil {
+		return bus.Archiving{}, err
+	}
+	if err := s.publish(d, s.keys); err != nil {
 		return bus.Archiving{}, err
 	}
 	l, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: creds.EngineName, Alone: s.server != nil})

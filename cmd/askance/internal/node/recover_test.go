@@ -144,9 +144,15 @@ func TestAcceptLoss(t *testing.T) {
 			if y, err := d.Examine(t.Context()); err != nil || y.Records != x.Records || !slices.Equal(y.Flaws, x.Flaws) {
 				t.Errorf("the examination finds %+v before an operator declined, and %+v, %v afterwards", x, y, err)
 			}
+			if err := os.Remove(cfg.Dir.PublicKeys()); err != nil { // as in a new folder with a restored journal
+				t.Fatal(err)
+			}
 			done, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
 			if err != nil {
 				t.Fatalf("accept the loss: %v", err)
+			}
+			if _, err := keyfile.LoadPublic(cfg.Dir.PublicKeys()); err != nil {
+				t.Errorf("audits know no keys: %v", err)
 			}
 			t.Logf("loss %+v, interrupted %v, closed %v", done.Loss, done.Interrupted, done.Closed)
 			if _, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "again", Confirm: func(*bus.Exam) error { return nil }}); !errors.Is(err, message.ErrState) {
