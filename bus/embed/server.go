@@ -325,6 +325,7 @@ func (s *Server) Close() {
 		if err := s.stop(); err != nil && s.log != nil {
 			s.log.Error("cannot remove the indexes of broken streams: the next start may report a damaged journal", "err", err)
 		}
+		secretfile.KeepOwners(s.opts.StoreDir)
 	}
 	if s.lock != nil {
 		_ = s.lock.Close() // the end of the process also unlocks

@@ -34,7 +34,7 @@ const lockPatience = time.Second
 
 // Lock takes a folder for this process, or returns an error that wraps [ErrStoreLocked].
 func Lock(dir string) (io.Closer, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := secretfile.MkdirAll(dir); err != nil {
 		return nil, unwritableError(dir, err)
 	}
 	if err := probeFolder(dir); err != nil {

@@ -80,7 +80,7 @@ const Unfinished = ".new"
 // time, so that killed processes leave at most one such file.
 func Write(op, path string, write func(io.Writer) error) error {
 	dir := filepath.Dir(path)
-	err := os.MkdirAll(dir, 0o700)
+	err := MkdirAll(dir)
 	if err == nil {
 		err = SyncFolder(filepath.Dir(dir))
 	}
@@ -91,6 +91,7 @@ func Write(op, path string, write func(io.Writer) error) error {
 	if err != nil {
 		return Error(op, path, err)
 	}
+	plainfile.KeepOwner(f.Name())
 	if err = errors.Join(write(f), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -119,6 +120,16 @@ func SyncFolder(dir string) error {
 
 // MkdirAll makes a folder that only its owner can read.
 func MkdirAll(dir string) error { return plainfile.MkdirAll(dir) }
+
+// KeepOwners gives what root has made in a folder to its owner; see [plainfile.KeepOwner].
+func KeepOwners(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && path != dir {
+			plainfile.KeepOwner(path)
+		}
+		return nil // the rest can be readable
+	})
+}
 
 // Lock runs f while no other process holds the lock file.
 func Lock(ctx context.Context, op, lock string, f func() error) error {

@@ -152,6 +152,43 @@ func TestDeployNATS(t *testing.T) {
 	}
 }
 
+// TestRootKeepsOwner: what root does with the stopped service's data folder leaves nothing that the
+// service cannot read.
+func TestRootKeepsOwner(t *testing.T) {
+	if os.Geteuid() != 0 { // others give no files away
+		return
+	}
+	cleanEnvironment(t)
+	data := filepath.Join(t.TempDir(), "data")
+	write(t, "rules.yaml", "version: 1\nname: t\nrules:\n  - {name: all, tool: \"*\", behavior: deny}\n")
+	s := serveOn(t, data, "--policy", "rules.yaml")
+	s.propose("r1", "c1", "unknown", "{}")
+	s.propose("r2", "c1", "unknown", "{}")
+	s.stop()
+	if err := filepath.WalkDir(data, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, imageUser, imageUser))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "keys", "rotate", "--data", data)
+	ok(t, "journal", "archive", "--older-than", "0s", "--data", data)
+	ok(t, "journal", "check", "--data", data)
+	seen := 0
+	if err := filepath.WalkDir(data, func(path string, d os.DirEntry, err error) error {
+		info, err2 := d.Info()
+		if err = errors.Join(err, err2); err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != imageUser {
+			t.Errorf("%s belongs to user %d", path, st.Uid)
+		}
+		seen++
+		return nil
+	}); err != nil || seen < 10 {
+		t.Errorf("%d files, %v", seen, err)
+	}
+}
+
 // imageUser is the user of the image.
 const imageUser = 65532
 
