@@ -172,20 +172,33 @@ func TestRootKeepsOwner(t *testing.T) {
 	}
 	ok(t, "keys", "rotate", "--data", data)
 	ok(t, "journal", "archive", "--older-than", "0s", "--data", data)
-	ok(t, "journal", "check", "--data", data)
-	seen := 0
-	if err := filepath.WalkDir(data, func(path string, d os.DirEntry, err error) error {
-		info, err2 := d.Info()
-		if err = errors.Join(err, err2); err != nil {
-			return err
+	backup, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(t.TempDir(), "data")
+	ok(t, "journal", "backup", backup, "--data", data)
+	key, err := os.ReadFile(filepath.Join(data, "engine.key"))
+	if err = errors.Join(err, os.Mkdir(restored, 0o700), os.Chown(restored, imageUser, imageUser)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(restored, "engine.key"), string(key))
+	if err := os.Chown(filepath.Join(restored, "engine.key"), imageUser, imageUser); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "journal", "restore", backup, "--data", restored)
+	ok(t, "journal", "accept-loss", "--by", "ann", "--reason", "restored", "--yes", "--data", restored)
+	for _, dir := range []string{data, restored} {
+		seen := 0
+		if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			info, err2 := d.Info()
+			if err = errors.Join(err, err2); err != nil {
+				return err
+			}
+			if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != imageUser {
+				t.Errorf("%s belongs to user %d", path, st.Uid)
+			}
+			seen++
+			return nil
+		}); err != nil || seen < 10 {
+			t.Errorf("%d files, %v", seen, err)
 		}
-		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != imageUser {
-			t.Errorf("%s belongs to user %d", path, st.Uid)
-		}
-		seen++
-		return nil
-	}); err != nil || seen < 10 {
-		t.Errorf("%d files, %v", seen, err)
 	}
 }
 
