@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -65,6 +66,59 @@ func TestHostileArguments(t *testing.T) {
 	w.A.Reject(gatewaytest.Bob, k, evil)
 	b.goTo("/inbox?show=done")
 	b.see(evil)
+}
+
+// What runs is on the screen: spaces take their place, deep values stay within the page, lines that
+// the text breaks have numbers, and the first letter does not turn a command around.
+func TestNothingOutOfSight(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	propose := func(id, input string) toolcall.Key {
+		return w.A.Propose("s1", "r1", id, gatewaytest.Ship, input).Key
+	}
+	numbers := `[...document.querySelectorAll("#args .l")].map((l) => getComputedStyle(l, "::before").content).filter((c) => c.startsWith("counter"))`
+	b.goTo(callPath(propose("c1", `{"command":"ls `+strings.Repeat(" ", 4000)+`; rm -rf /"}`)))
+	if tall := eval[float64](b, `document.querySelector("#args .l").offsetHeight`); tall < 400 {
+		t.Errorf("4000 spaces in a command are %v pixels high", tall)
+	}
+	if n := eval[[]string](b, numbers); len(n) != 0 {
+		t.Errorf("one line has the numbers %q", n)
+	}
+	b.goTo(callPath(propose("c2", `{"command":"# \u05e9\nrm -rf ./* > /dev/null","notes":"a\nb"}`)))
+	if n := eval[[]string](b, numbers); len(n) != 4 {
+		t.Errorf("the four lines have the numbers %q", n)
+	}
+	end := `(() => { const r = document.createRange(), n = document.querySelector(%q).firstChild; r.setStart(n, n.length - 1); r.setEnd(n, n.length); const all = document.createRange(); all.selectNode(n); return r.getBoundingClientRect().right >= all.getBoundingClientRect().right - 1; })()`
+	for _, at := range []string{"#args .l:nth-child(2)", ".row.selected bdi"} {
+		if !eval[bool](b, fmt.Sprintf(end, at)) {
+			t.Errorf("the last letter of %s is not its rightmost", at)
+		}
+	}
+	b.goTo(callPath(propose("c3", `{"deep":`+strings.Repeat("[", 60)+`{"path":"/home/everything"}`+strings.Repeat("]", 60)+`}`)))
+	for _, width := range []int64{1280, 320} {
+		b.do(chromedp.EmulateViewport(width, 900))
+		if wide := eval[float64](b, `Math.max(...[...document.querySelectorAll("#args *")].map((e) => e.getBoundingClientRect().right)) - innerWidth`); wide > 0 {
+			t.Errorf("deep arguments leave a screen of %d pixels by %v", width, wide)
+		}
+	}
+}
+
+// A browser searches all of an element with an automatic direction again for each of its children:
+// the page of a call with 20,000 lines or invisible characters took minutes.
+func TestLongTextsHaveNoOwnDirection(t *testing.T) {
+	w := world(t)
+	for i, input := range []string{`{"content":"` + strings.Repeat(`1\n`, 20_000) + `"}`, `{"notes":"` + strings.Repeat(`1\n`, 20_000) + `"}`, `{"text":"` + strings.Repeat(`\u200b`, 20_000) + `"}`, `{"old":"","new":"` + strings.Repeat(`\u200b`, 20_000) + `"}`, `{"all":[` + strings.Repeat(`"\u200b",`, 20_000) + `1]}`} {
+		k := w.A.Propose("s1", "r1", fmt.Sprintf("c%d", i), gatewaytest.Ship, input).Key
+		code, page := ask(t, w, "alpha."+gatewaytest.Ann, "GET", callPath(k), nil)
+		if code != 200 || len(page) < 100_000 {
+			t.Fatalf("status %d, %d bytes", code, len(page))
+		}
+		for _, part := range strings.Split(page, "<bdi")[1:] {
+			if inside, _, _ := strings.Cut(part, "</bdi>"); len(inside) > 10_000 {
+				t.Fatalf("call %d: a bdi element has %d bytes", i, len(inside))
+			}
+		}
+	}
 }
 
 // Everything can be done without a mouse.
