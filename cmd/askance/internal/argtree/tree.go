@@ -15,7 +15,8 @@
 //
 // Members keep the order of the input, numbers keep their digits, and deceptive text
 // becomes visible (package reveal). Long values continue in the column of values, never
-// in that of names, so that no value can pretend to be a member. Text that is not JSON
+// in that of names, so that no value can pretend to be a member. The rest of a line that
+// is too long begins with ┊, so that no line can pretend to be two. Text that is not JSON
 // is shown unchanged.
 package argtree
 
@@ -113,8 +114,12 @@ func (r *renderer) node(n asked.Argument, indent, column int) {
 		left, used = "", 0
 	}
 	for _, line := range n.Lines {
-		for _, piece := range Cut(line, r.width-at-step) {
-			r.lines = append(r.lines, strings.Repeat(" ", at)+"│ "+piece)
+		for i, piece := range Cut(line, r.width-at-step) {
+			bar := "│ "
+			if i > 0 {
+				bar = "┊ "
+			}
+			r.lines = append(r.lines, strings.Repeat(" ", at)+bar+piece)
 		}
 	}
 }

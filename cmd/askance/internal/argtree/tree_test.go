@@ -39,6 +39,11 @@ script  3 lines
         │ set -e
         │     rm ‹U+001B›[2K
         │`},
+		{"a line breaks where the text or where the width ends", `{"s":"# 01234567890123456789\nrm"}`, 24, `
+s  2 lines
+   │ # 01234567890123456
+   ┊ 789
+   │ rm`},
 		{"long values stay in their column", `{"note":"0123456789012345678901234567890"}`, 24, `
 note  "01234567890123456
       78901234567890"`},

@@ -173,7 +173,7 @@ func (d *draftResponse) diff(m *model, w int) []string {
 		for i, piece := range argtree.Cut(l[2:], w-4) {
 			mark := l[:2]
 			if i > 0 {
-				mark = "  "
+				mark = "┊ " // a space would be a line that stays
 			}
 			out = append(out, paint("  "+mark+piece))
 		}
