@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -249,14 +250,25 @@ func flagError(c *cobra.Command, err error) error {
 	if args := c.Flags().Args(); c.HasAvailableSubCommands() && len(args) > 0 {
 		return unknownCommand(c, args[0]) // its flags are unknown because the command is
 	}
-	var words []string
+	name := missing.GetSpecifiedName()
+	var words, about []string // about: flags for what c does, whose description has the name as a word
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden {
-			words = append(words, f.Name)
+		if f.Hidden {
+			return
+		}
+		words = append(words, f.Name)
+		if len(name) > 2 && c.LocalFlags().Lookup(f.Name) == f && !slices.Contains(placeFlags, f.Name) && slices.Contains(strings.FieldsFunc(f.Usage, isNoLetter), name) {
+			about = append(about, f.Name)
 		}
 	})
-	return usagef("%w%s", err, didYouMean("--", spelling.Nearest(missing.GetSpecifiedName(), words)))
+	near := spelling.Nearest(name, words)
+	if len(near) == 0 && len(about) <= 2 { // a word of many descriptions says nothing
+		near = about
+	}
+	return usagef("%w%s", err, didYouMean("--", near))
 }
+
+func isNoLetter(r rune) bool { return !unicode.IsLetter(r) }
 
 // placeFlags say where the server is.
 var placeFlags = []string{"data", "nats", "nats-ca", "nats-insecure", "server", "space"}

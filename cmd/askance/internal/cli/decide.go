@@ -331,7 +331,7 @@ func newRejectCommand(env *environment) *cobra.Command {
 	}, responseKind{
 		verb: "Reject", many: true, sends: toolcall.Response{Kind: toolcall.ResponseReject},
 		flags: func(d *responding, f *pflag.FlagSet) {
-			f.StringVar(&d.feedback, "feedback", "", "feedback for the model")
+			f.StringVar(&d.feedback, "feedback", "", "feedback for the model, such as the reason")
 		},
 		build: func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
 			return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: d.feedback}, nil
