@@ -46,7 +46,6 @@ func (v *visit) enter(r *http.Request) (p *Peer, err error) {
 	}
 	id, err := v.s.cfg.Auth.Authenticate(r)
 	if err == nil {
-		v.w.csrf = id.CSRF
 		if id.CSRF != "" && v.s.spaces[id.Space] == nil { // a login of a space that was removed: log in again
 			err = ErrNoCredentials
 		}
@@ -90,6 +89,7 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	}
 	v.peer = p
 	if !v.route.Access.admits(p) {
+		v.w.csrf = id.CSRF
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " cannot " + v.route.action() + " (this needs " + RoleWords(v.route.Access.Roles) + "; yours: " + cmp.Or(RoleList(p.Roles), "none") + ")", Hint: "use credentials with such a role"}
 	}
 	if !v.s.limits.takeRequest(p, alters(v.route, r)) {

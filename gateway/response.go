@@ -30,7 +30,7 @@ import (
 type response struct {
 	http.ResponseWriter
 	page    bool   // a browser asks, so errors are pages
-	csrf    string // of the browser's login, if it has one
+	csrf    string // of a browser's login that lacks the role
 	status  int
 	bytes   int64
 	sending func(n int) // called before n bytes are sent; may be nil
@@ -308,8 +308,8 @@ func sentence(words string) string {
 	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
 }
 
-// writePage replies to a browser. A login that may not open a page can be ended there, because the
-// login page only leads back.
+// writePage replies to a browser. A login that lacks the role can only be ended there: the console
+// and the login page lead back.
 func (p Problem) writePage(w *response) {
 	heading, csrf := p.Title, ""
 	switch p.Status {

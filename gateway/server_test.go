@@ -234,6 +234,21 @@ func TestAmbient(t *testing.T) {
 	}
 }
 
+// A login that lacks the role of a page can be ended there; a link to the console would lead back.
+func TestRefusedPage(t *testing.T) {
+	s := newServer(t, gateway.Config{Login: "/login"},
+		gateway.Route{Method: http.MethodGet, Path: "/work", Access: gateway.Only(toolcall.RoleWorker), Serve: answer("work")},
+		gateway.Route{Method: http.MethodPost, Path: "/answer", Access: approvers, Serve: answer("done")})
+	const logout, console = `action="/logout"`, `Open the console`
+	for path, want := range map[string][2]string{"GET /work": {logout, console}, "POST /answer": {console, logout}} { // without the proof
+		method, path, _ := strings.Cut(path, " ")
+		w := s.ask(method, path, "Cookie", "session=cookie", "Accept", "text/html")
+		if text := w.Body.String(); w.Code != http.StatusForbidden || !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) {
+			t.Errorf("%s: %d: %s", path, w.Code, text)
+		}
+	}
+}
+
 func TestCORS(t *testing.T) {
 	s := newServer(t, gateway.Config{Origins: []string{"https://app.example"}},
 		gateway.Route{Method: http.MethodPost, Path: "/answer", Access: approvers, Serve: answer("done")})

@@ -241,6 +241,10 @@ func TestPortalAccessible(t *testing.T) {
 			command(b, network.ClearBrowserCookies, cdp.Empty{})
 		}
 		b.show(w, p)
+		b.do(chromedp.EmulateViewport(320, 800))
+		if n := eval[int](b, `[...document.querySelectorAll(".wide")].filter((e) => e.scrollWidth > e.clientWidth).length`); n > 0 {
+			t.Errorf("%d tables of %s are wider than a phone", n, p.name)
+		}
 		eval[bool](b, `([...document.querySelectorAll("section")].slice(8).forEach((e) => e.remove()), true)`) // the rest is similar
 		b.accessible(p.name)
 	}
