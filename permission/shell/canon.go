@@ -310,22 +310,64 @@ func canonicalGit(args []Word) []Word {
 			return canonicalPush(args, i)
 		case a.Text == "branch":
 			return canonicalBranch(args)
-		case a.Text == "send-pack" || a.Text == "http-push" || a.Text == "subtree" && holdsWord(args[i+1:], "push") || a.Text == "for-each-repo" && holdsWord(args[i+1:], "push"):
+		case a.Text == "send-pack" || a.Text == "http-push":
 			return append([]Word{{Text: "push", Fixed: true}}, args[i+1:]...)
+		case a.Text == "subtree" || a.Text == "for-each-repo": // git subtree push --prefix=x origin main
+			if at := i + 1 + indexWord(args[i+1:], "push"); at > i {
+				return slices.Concat(args[at:at+1], args[i+1:at], args[at+1:])
+			}
 		}
 	}
 	return args
 }
 
+func indexWord(args []Word, word string) int {
+	return slices.IndexFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
+}
+
+// anyBranch stands for the branches of a push that names none.
+const anyBranch = "\x00branch"
+
+// pushValues are the options of git push that take the next word as their value.
+const pushValues = "-o --push-option --receive-pack --exec --repo"
+
+// addUnnamedBranch adds anyBranch to a push whose branches are not in the command: git push, git
+// push --all, git push origin HEAD.
+func addUnnamedBranch(program string, args []Word) []Word {
+	push := GitCommand(args)
+	if program != "git" || len(push) == 0 || push[0].Text != "push" {
+		return args
+	}
+	refs := -1 // the first operand is the remote
+	unnamed := false
+	for i, w := range push[1:] {
+		if strings.HasPrefix(w.Text, "-") {
+			unnamed = unnamed || len(w.Text) > 3 && (strings.HasPrefix("--all", w.Text) || strings.HasPrefix("--branches", w.Text))
+			continue
+		}
+		if !isListed(pushValues, push[i].Text) {
+			refs++
+			unnamed = unnamed || refs > 0 && movesAnyBranch.MatchString(w.Text)
+		}
+	}
+	if unnamed || refs < 1 && !holdsWord(push, "--tags") {
+		return append(slices.Clip(args), Word{Text: anyBranch, Fixed: true})
+	}
+	return args
+}
+
+// movesAnyBranch matches a refspec for all branches, or for the current one.
+var movesAnyBranch = regexp.MustCompile(`^\+?(?::|HEAD|@|[^:]*\*[^:]*(?::.*)?)$`)
+
 func holdsWord(args []Word, word string) bool {
-	return slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
+	return indexWord(args, word) >= 0
 }
 
 // canonicalPush writes +main and --mirror as -f, :main as -d, and a refspec as the branch
 // that it updates: HEAD:refs/heads/main is main.
 func canonicalPush(args []Word, push int) []Word {
 	out := slices.Clone(args)
-	force, deletes := false, false
+	force, deletes, hasRemote := false, false, false
 	for i := push + 1; i < len(out); i++ {
 		text := out[i].Text
 		force = force || len(text) > 2 && strings.HasPrefix("--mirror", text)
@@ -334,9 +376,10 @@ func canonicalPush(args []Word, push int) []Word {
 		}
 		spec, plus := strings.CutPrefix(text, "+")
 		force = force || plus
-		if from, to, ok := strings.Cut(spec, ":"); ok && !strings.Contains(spec, "@") {
+		if from, to, ok := strings.Cut(spec, ":"); ok && (hasRemote || !strings.Contains(spec, "@")) {
 			spec, deletes = to, deletes || from == "" && to != ""
 		}
+		hasRemote = true
 		out[i].Text = strings.TrimPrefix(strings.TrimPrefix(spec, "refs/"), "heads/")
 	}
 	if force {

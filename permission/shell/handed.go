@@ -280,12 +280,18 @@ func (x runFinder) readGit(cmd Command) {
 		return
 	}
 	if programs["git"].subs[args[sub].Text] == nil || !args[sub].Fixed {
+		if value, ok := x.work.aliases["alias."+strings.ToLower(args[sub].Text)]; ok {
+			textFinder(x).readGitSetting(cmd, value, args[sub+1:])
+		}
 		x.guessCommands(args[sub+1:])
 		return
 	}
 	for i, w := range args[sub+1:] {
-		if i > 0 && args[sub].Text == "config" && strings.HasPrefix(strings.ToLower(args[sub+i].Text), "alias.") { // alias.p push
-			x.addFrom(cmd, append(fixedWords([]string{"git"}), fixedWords(strings.Fields(w.Text))...), "alias")
+		if name := strings.ToLower(args[sub+i].Text); i > 0 && args[sub].Text == "config" && strings.HasPrefix(name, "alias.") { // alias.p push
+			w.Text = name + "=" + w.Text
+			x.work.aliases[name] = w
+			textFinder(x).readGitSetting(cmd, w, nil)
+			continue
 		}
 		if i > 0 && args[sub].Text == "config" {
 			x.addFrom(cmd, pushOf(args[sub+i].Text, w.Text), "config")
@@ -312,6 +318,8 @@ func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
 			argv = append(argv, Word{Text: f, Fixed: true})
 		}
 		runFinder(x).addFrom(cmd, append(argv, rest...), "alias")
+	case strings.HasPrefix(key, "alias.") && len(rest) > 0:
+		x.readHanded(text + " " + (&Command{Argv: rest}).String())
 	default:
 		runFinder(x).addFrom(cmd, pushOf(key, value), "-c")
 		x.readHanded(text)

@@ -164,7 +164,7 @@ func parseCounted(text string, folders ...string) (*Line, int) {
 	if len(text) > MaxBytes {
 		l.addReason(CodeTooLong, MaxBytes, "longer than 16 KiB")
 	}
-	x := &extractor{line: l, text: text, base: -1, budget: maxParse, work: &work{inners: map[textKey]*Line{}}}
+	x := &extractor{line: l, text: text, base: -1, budget: maxParse, work: &work{inners: map[textKey]*Line{}, aliases: map[string]Word{}}}
 	posix := x.readLine(text)
 	if len(l.Commands) > MaxCommands {
 		l.addReason(CodeTooMany, l.Commands[MaxCommands].Offset, "more than 50 commands")

@@ -200,3 +200,41 @@ func TestMatches(t *testing.T) {
 		}
 	}
 }
+
+// A push that names no branch may be one to the branch of a rule. It is none with the options of
+// a rule that it does not have.
+func TestPushWithoutABranch(t *testing.T) {
+	for line, want := range map[string]string{
+		"git push": cloud, "git push origin": cloud, "git push --all": cloud, "git push origin --al": cloud, "git push --branches origin": cloud,
+		"git push origin HEAD": cloud, "git push -u origin @": cloud, "git push origin :": cloud, "git push origin 'refs/heads/*'": cloud,
+		"git push origin dev 'refs/*:refs/*'": cloud, "git -c push.default=matching push": cloud, "git push -o x origin": cloud,
+		"git push origin @:main": hit, "git push origin 'HEAD@{1}:main'": hit, "git push origin dev main --all": hit, "git push --mirror": cloud,
+		"git subtree push --prefix=x origin main": hit, "git subtree --prefix x push origin main": hit, "git for-each-repo --config=x push origin main": hit,
+		"git push origin dev": miss, "git push --tags": miss, "git push origin HEAD:dev": miss, "git push git@h.test:x dev": miss, "git stash push": miss,
+	} {
+		if got := answer(t, "git push origin main", line); got != want {
+			t.Errorf("%q: %s, want: %s", line, got, want)
+		}
+		if got := answer(t, "git push --no-verify:*", line); got != miss {
+			t.Errorf("--no-verify on %q: %s", line, got)
+		}
+		if got := answer(t, "git push --force origin main", line); got == cloud && line != "git push --mirror" {
+			t.Errorf("--force on %q: %s", line, got)
+		}
+	}
+}
+
+// An alias of git runs what the line says of it, with the arguments behind it.
+func TestAliasOfGit(t *testing.T) {
+	for _, line := range []string{
+		"git config alias.p push && git p origin main", "git config set alias.P push; git p origin main", "git config alias.p '!git push'; git p origin main",
+		"git -c alias.p='!git push' p origin main", "git -c alias.p='!git' p push origin main",
+	} {
+		if got := answer(t, "git push origin main", line); got != hit {
+			t.Errorf("%q: %s", line, got)
+		}
+	}
+	if got := answer(t, "git push origin main", "git config alias.p status && git q origin main"); got != miss {
+		t.Errorf("another alias: %s", got)
+	}
+}

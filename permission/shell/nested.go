@@ -212,6 +212,8 @@ func (x *extractor) addCommand(cmd Command) {
 
 type work struct {
 	inners map[textKey]*Line // nested texts that were read before
+	// aliases are what the text sets as aliases of git, by alias.NAME.
+	aliases map[string]Word
 	// steps counts the work done: bytes parsed or split into words, and words and
 	// commands looked at.
 	steps int

@@ -28,7 +28,7 @@ func sameStart(tokens []string, argv []Word) response {
 	}
 	program := withoutVersion(programName(want[0].Text))
 	asWritten := func(_ string, args []Word) []Word { return args }
-	best = max(best, matchNormal(program, want[1:], have[1:], canonicalArguments))
+	best = max(best, matchNormal(program, want[1:], addUnnamedBranch(program, have[1:]), canonicalArguments))
 	return max(best, matchNormal(program, want[1:], have[1:], asWritten))
 }
 
@@ -104,8 +104,8 @@ func matchNormal(program string, tokens, args []Word, form func(string, []Word) 
 	want, have := splitParts(program, form(program, tokens)), splitParts(program, form(program, args))
 	options := have.hasOptions(program, want)
 	operands := have.hasOperands(program, want)
-	if options && operands == yes {
-		return yes
+	if options && operands != no {
+		return operands
 	}
 	if have.unknown >= 0 && operands != no {
 		return maybe
@@ -181,6 +181,8 @@ func (p parts) from(program string, i int, want []string) response {
 			return maybe
 		case i >= len(p.operands):
 			return no
+		case p.operands[i] == anyBranch:
+			return maybe
 		case sameOperand(program, p.operands[i], want[0]):
 			want = want[1:]
 		case program == "git" && p.operands[first] == "push" && i > first+1: // another branch
