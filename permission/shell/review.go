@@ -201,55 +201,71 @@ func (r *review) takeOption(e *entry, i int) (next int, why string) {
 	if e.any && !r.bare {
 		return i, ""
 	}
-	for at := arg; ; {
-		o, rest := e.find(at)
-		if r.added != nil {
-			if a, more := r.added.find(at); a != nil {
-				o, rest = a, more
-			}
-		}
+	for letters := arg; ; {
+		o, rest := r.findOption(e, letters)
 		switch {
-		case o == nil && own && i == r.first-1 && r.last >= r.first && (r.partial || i+1 < len(r.argv)) && !strings.Contains(arg, "="):
+		case o == nil && own && r.mayTakeNext(i):
 			return i, "has the option " + clipText(arg) + ", which may take what follows as its value"
 		case o == nil && own:
 			return i, ""
-		case o == nil || o.ruleOnly && !own || r.bare && !own:
+		case o == nil || (o.ruleOnly || r.bare) && !own:
 			return i, "has the option " + clipText(arg) + ", which is not among those that a rule admits"
 		case r.conflicts(o, own):
 			return i, "has " + clipText(arg) + " next to what the rule or the line says of it already"
+		case o.value != noValue || rest == "":
+			return r.takeValue(givenOption{option: o, own: own}, i, letters, rest)
 		}
-		value, given := rest, rest != ""
-		if rest == "" {
-			_, value, given = strings.Cut(at, "=")
-		}
-		fixed := own && o.value != noValue
-		switch {
-		case o.value == noValue && rest != "": // a cluster
-			r.given = append(r.given, givenOption{o, own, false})
-			at = at[:1] + rest
-			continue
-		case o.value == noValue && given && !own:
-			return i, "has " + clipText(arg) + " with a value that it does not take"
-		case o.value == switchedOff && !given && !own:
-			return i, "has " + clipText(arg) + " without =false"
-		case o.value == oneValue && !given:
-			if i++; i < len(r.argv) {
-				value, given = r.argv[i].Text, true
-				fixed = r.owns(i)
-				if !r.argv[i].Fixed || !r.owns(i) && leadingDash(value) {
-					return i, "has " + clipText(value) + " where " + clipText(arg) + " takes a value"
-				}
-				if o.ruleOnly && !r.owns(i) {
-					return i, "has a value of " + clipText(arg) + " that the rule does not name"
-				}
-			}
-		}
-		if given && !(own && fixed) && o.admits != nil && !o.admits(value) {
-			return i, "has " + clipText(arg) + " with the value " + clipText(value)
-		}
-		r.given = append(r.given, givenOption{o, own, fixed})
-		return i, ""
+		r.given = append(r.given, givenOption{option: o, own: own})
+		letters = letters[:1] + rest
 	}
+}
+
+// findOption returns the option that an argument begins with. The rule's own options come first.
+func (r *review) findOption(e *entry, arg string) (o *option, rest string) {
+	if r.added != nil {
+		o, rest = r.added.find(arg)
+	}
+	if o == nil {
+		o, rest = e.find(arg)
+	}
+	return o, rest
+}
+
+// mayTakeNext reports whether the unknown option at i is the last word of the rule, and may take
+// the next word of the command as its value.
+func (r *review) mayTakeNext(i int) bool {
+	return i == r.first-1 && r.last >= r.first && (r.partial || i+1 < len(r.argv)) && !strings.Contains(r.argv[i].Text, "=")
+}
+
+// takeValue checks the last option of the word at i: with its value, if it has one behind it, behind
+// = or in the next word. It returns the index of the option's last word.
+func (r *review) takeValue(o givenOption, i int, letters, behind string) (next int, why string) {
+	arg := clipText(r.argv[i].Text)
+	value, given := behind, behind != ""
+	if !given {
+		_, value, given = strings.Cut(letters, "=")
+	}
+	o.fixed = o.own && o.value != noValue
+	if o.value == oneValue && !given && i+1 < len(r.argv) {
+		i++
+		value, given, o.fixed = r.argv[i].Text, true, r.owns(i)
+		switch {
+		case !r.argv[i].Fixed || !o.fixed && leadingDash(value):
+			return i, "has " + clipText(value) + " where " + arg + " takes a value"
+		case o.ruleOnly && !o.fixed:
+			return i, "has a value of " + arg + " that the rule does not name"
+		}
+	}
+	switch {
+	case o.value == noValue && given && !o.own:
+		return i, "has " + arg + " with a value that it does not take"
+	case o.value == switchedOff && !given && !o.own:
+		return i, "has " + arg + " without =false"
+	case given && !(o.own && o.fixed) && o.admits != nil && !o.admits(value):
+		return i, "has " + arg + " with the value " + clipText(value)
+	}
+	r.given = append(r.given, o)
+	return i, ""
 }
 
 func leadingDash(value string) bool {
