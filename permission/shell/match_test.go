@@ -137,6 +137,7 @@ func TestMatches(t *testing.T) {
 		{"rm:*", "cat <<'E'\nrm x\nE", miss},
 		{"rm:*", "sudo ls rm", miss},
 		{"/opt/rm:*", "/bin/rm x", miss},
+		{"rm:*", `puppet apply -e 'exec{"rm x":path=>"/bin"}'; bb -e '(sh"rm""x")'`, hit},
 		// Options in another order, or before the sub-command.
 		{"rm -rf:*", "rm -fr x", hit},
 		{"rm -rf:*", "rm -r -f x", hit},

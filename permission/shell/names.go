@@ -403,7 +403,7 @@ var (
 	copies = setOf("cp mv ln install")
 	// interpreters run code of other languages, in which any word may name a program.
 	interpreters = setOf("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
-		"tclsh expect osascript R Rscript julia octave gnuplot ipython pypy pypy3 nu xonsh elvish ed ex vi vim nvim view vimdiff gvim rvim rview emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake")
+		"tclsh expect osascript R Rscript julia octave gnuplot ipython pypy pypy3 nu xonsh elvish ed ex vi vim nvim view vimdiff gvim rvim rview emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake puppet chef-apply clojure clj bb janet fennel hy")
 	// evaluates are builtins that evaluate an index in their arguments, and run $(...)
 	// in it, quoted or not.
 	evaluates = setOf("test [ printf unset read let mapfile readarray wait getopts declare typeset local export readonly")
