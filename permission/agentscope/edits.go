@@ -297,7 +297,7 @@ func plainOperands(c shell.Command) []string {
 var (
 	// gitPrints are the commands of git that print or copy what files have. gitLogs do so only with an
 	// option of gitPatch, also as one of several letters, and gitHunks only with one of gitVerbose.
-	gitPrints  = setOf("grep archive format-patch fast-export bundle difftool mergetool range-diff merge-tree unpack-file checkout-index")
+	gitPrints  = setOf("grep archive format-patch fast-export bundle difftool mergetool range-diff merge-tree unpack-file checkout-index worktree.add")
 	gitLogs    = regexp.MustCompile(`^(log|reflog|whatchanged|diff-(tree|index|files)|stash (show|list))$`)
 	gitHunks   = regexp.MustCompile(`^(add|bisect|checkout|commit|request-pull|reset|restore|stash .*|status)$`)
 	gitNames   = regexp.MustCompile(`^(-s|--(stat|shortstat|numstat|name-only|name-status|summary|quiet|no-patch|dirstat)(=.*)?)$`)
@@ -336,6 +336,44 @@ func printsFiles(args []shell.Word) bool {
 		return len(args) < 2 || !slices.Contains([]string{"-t", "-s", "-e"}, args[1].Text)
 	case "stash":
 		name += " " + args[min(1, len(args)-1)].Text
+	case "worktree":
+		name += "." + args[min(1, len(args)-1)].Text
 	}
 	return !args[0].Fixed || gitPrints[name] || gitLogs.MatchString(name) && has(gitPatch) || gitHunks.MatchString(name) && has(gitVerbose)
+}
+
+// cloneValues are the options of git clone that take the next word as their value.
+var cloneValues = regexp.MustCompile(`^-(?:[bocuj]|-(?:branch|origin|upload-pack|reference|reference-if-able|template|config|depth|shallow-since|shallow-exclude|separate-git-dir|jobs|filter|server-option|bundle-uri|ref-format|revision))$`)
+
+// clonesFolder reports whether git copies a repository of this machine.
+func clonesFolder(args []shell.Word) bool {
+	if len(args) == 0 || args[0].Text != "clone" {
+		return false
+	}
+	for i, w := range args[1:] {
+		if !strings.HasPrefix(w.Text, "-") && !cloneValues.MatchString(args[i].Text) {
+			return !remoteAddress.MatchString(w.Text) || strings.HasPrefix(w.Text, "file:")
+		}
+	}
+	return false
+}
+
+var remoteAddress = regexp.MustCompile(`^(?:\w[\w+.-]*://|[\w.@-]{2,}:)`)
+
+// addDocument adds the texts in a here-document that may be paths: a program may take them for names
+// of files, or the line may run the file that it writes.
+func addDocument(out *linePaths, add func(*[]string, string), text string) {
+	const maxParts = 500
+	parts := slices.Compact(slices.Sorted(slices.Values(inCode.Split(text, -1))))
+	if len(parts) > maxParts {
+		out.unknown = "a file in a long here-document"
+		return
+	}
+	for _, part := range parts {
+		for _, name := range []string{part, part[strings.IndexByte(part, '/')+1:]} { // b/x of a patch is x
+			if name != "" {
+				add(&out.globs, strings.NewReplacer("*", "\x01", "?", "\x01").Replace(name))
+			}
+		}
+	}
 }

@@ -207,8 +207,12 @@ var (
 	intoFolder = regexp.MustCompile(`^-(o|t|d|P|p|-prefix|-target.*|-output.*|-dest.*|-dir.*|-root|-bind)$`)
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
-	// coders run a text among their arguments.
-	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb)[0-9.]*$`)
+	// servers matches a command that packs or serves a folder with everything in it.
+	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b)`)
+	// document matches a here-document.
+	document = regexp.MustCompile(`^[0-9]*<<(?:[^<]|$)`)
+	// coders run a text among their arguments, or what they read.
+	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb|gdb|lldb|s?ftp|lftp|smbclient|gnuplot|octave|R|julia)[0-9.]*$`)
 	// editors write the name of a file directly behind the letter of a command.
 	editors       = regexp.MustCompile(`^(vi|n?vim|r?view|ed|ex|sed|gsed|less)$`)
 	commandLetter = regexp.MustCompile(`[eErRwW]`)
@@ -241,9 +245,16 @@ func (p *bashCall) paths() linePaths {
 	}
 	for _, c := range p.allCommands() {
 		for _, r := range c.Redirects {
-			p.addTarget(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"))
+			if document.MatchString(r) {
+				addDocument(&out, add, r)
+			} else {
+				p.addTarget(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"))
+			}
 		}
 		p.addCommand(&out, add, c)
+	}
+	if why := p.line.Unclear(); why != nil {
+		out.unknown = "a command that is not known before it runs (" + why.Detail + ")"
 	}
 	if slices.ContainsFunc(p.line.Reasons, func(r shell.Reason) bool { return r.Code == shell.CodeSyntax || r.Code == shell.CodeTooLong }) {
 		out.unknown = "a line that cannot be read"
@@ -359,7 +370,8 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 		git = shell.GitCommand(c.Argv[1:])
 	}
 	prints := printsFiles(git)
-	walks := walkers[name] || deepWalkers[name] && isDeep || prints
+	serves := servers.MatchString(name + strings.TrimPrefix(strings.Join(c.Args(), " "), c.Argv[0].Text))
+	walks := walkers[name] || deepWalkers[name] && isDeep || prints || serves || clonesFolder(git)
 	fills := len(git) == 0 || !gitNamers[git[0].Text]
 	operands := 0
 	for i, w := range c.Argv[1:] {
@@ -384,7 +396,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	for _, r := range c.Redirects {
 		addCode(out, add, name, r)
 	}
-	if walks && (operands < 2 && here[name] || prints) {
+	if walks && (operands < 2 && (here[name] || serves) || prints) {
 		add(&out.globs, "*")
 	}
 	if prints { // it prints files of the whole repository

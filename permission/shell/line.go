@@ -144,6 +144,14 @@ func (l *Line) Unread() *Reason {
 	return &l.unclear[i]
 }
 
+// Unclear says why the line may run commands that are not known before it runs, or returns nil.
+func (l *Line) Unclear() *Reason {
+	if len(l.unclear) == 0 {
+		return nil
+	}
+	return &l.unclear[0]
+}
+
 // Parse analyses a command line. It accepts every text, and the result says what is
 // wrong with it.
 func Parse(text string) *Line { return ParseIn(text) }
