@@ -17,6 +17,12 @@ import (
 )
 
 func (c *expr) checkCalls() {
+	negated := map[int64]bool{}
+	c.eachCall(func(e celast.Expr, name string) {
+		if name == operators.LogicalNot {
+			negated[e.AsCall().Args()[0].ID()] = true
+		}
+	})
 	c.eachCall(func(e celast.Expr, name string) {
 		all := args(e.AsCall())
 		if len(all) < 2 {
@@ -24,7 +30,7 @@ func (c *expr) checkCalls() {
 		}
 		switch name {
 		case "matches":
-			c.checkPattern(e, all[1])
+			c.checkPattern(e, all[1], negated[e.ID()])
 			c.checkLinePattern(e, all[0], all[1])
 		case "startsWith", "endsWith", "contains":
 			c.checkText(e, all[0], all[1], name)
@@ -39,8 +45,9 @@ func (c *expr) checkCalls() {
 // textHint is what to write instead of a condition on the text of a command line.
 const textHint = "use rule_content, or cmd.static && cmd.calls.all(c, … && c.options_admitted); or write i_know: true"
 
-// checkPattern requires a pattern that matches the whole text.
-func (c *expr) checkPattern(e, pattern celast.Expr) {
+// checkPattern requires a pattern that matches the whole text, and in which no newline evades a
+// rule that protects.
+func (c *expr) checkPattern(e, pattern celast.Expr, negated bool) {
 	if c.Field != "when" {
 		return
 	}
@@ -54,14 +61,24 @@ func (c *expr) checkPattern(e, pattern celast.Expr) {
 		return
 	}
 	re, err := syntax.Parse(text, syntax.Perl)
-	if err != nil || isAnchored(re, syntax.OpBeginText) && isAnchored(re, syntax.OpEndText) {
-		return // a pattern that does not parse has been refused already
+	if err != nil {
+		return // it has been refused already
+	}
+	if isAnchored(re, syntax.OpBeginText) && isAnchored(re, syntax.OpEndText) {
+		if (level == Error) == negated && stopsAtNewline(re) {
+			c.report(Unanchored, Warning, e, "a dot does not match a newline, so a text with one does not match "+text, "begin it with (?s)")
+		}
+		return
 	}
 	hint := "begin it with ^ and end it with $"
 	if level == Warning {
 		hint += ", or with (?s)^.* and .*$ to look anywhere"
 	}
 	c.report(Unanchored, level, e, "matches() searches: the pattern "+text+" matches every text that contains it", hint)
+}
+
+func stopsAtNewline(re *syntax.Regexp) bool {
+	return re.Op == syntax.OpAnyCharNotNL || slices.ContainsFunc(re.Sub, stopsAtNewline)
 }
 
 // isAnchored reports whether every match of the pattern starts, or ends, where the text does.
