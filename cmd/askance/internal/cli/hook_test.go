@@ -419,12 +419,23 @@ func TestCodingAgentsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	cleanEnvironment(t)
-	_, rest, found := strings.Cut(string(page), "```yaml\n")
-	policy, _, ended := strings.Cut(rest, "```")
-	if !found || !ended {
-		t.Fatal("the page contains no policy")
+	files := strings.Split(string(page), "```yaml\n")
+	if len(files) != 4 {
+		t.Fatalf("the page has %d files, want 3", len(files)-1)
 	}
-	s := serveRules(t, policy)
+	for i := range files {
+		files[i], _, _ = strings.Cut(files[i], "```")
+	}
+	dir := t.TempDir()
+	tools, commands := filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "commands.yaml")
+	write(t, tools, files[2])
+	write(t, commands, files[3])
+	for command, want := range map[string]string{"go test ./...": "allow by rule tests", "cat ~/.ssh/id": "deny by rule no-keys"} {
+		if out := ok(t, "policy", "explain", commands, "--tools", tools, "--tool", "Bash", "--args", `{"command": "`+command+`"}`); !strings.HasPrefix(out, want) {
+			t.Errorf("%s: %s, want %s", command, out, want)
+		}
+	}
+	s := serveRules(t, files[1])
 	if r := runWith(t, beforeTool(dialect.ClaudeCode, "c1", "Read"), "hook", "claude-code", "--url", s.http); !strings.Contains(r.out, `"permissionDecision":"allow"`) {
 		t.Errorf("Read: exit %d %s%s", r.code, r.out, r.err)
 	}

@@ -79,7 +79,7 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	text, refused := explain.Policy(env.out, e), ""
 	if i := slices.IndexFunc(e.Errors, func(f permission.RuleError) bool { return f.Rule == "" && f.Field == "input" }); i >= 0 {
 		text, refused = "The engine refuses this call before it evaluates any rule.\n", e.Errors[i].Msg
-	} else if !s.declares(req.Tool) && !slices.ContainsFunc(policy.Rules, func(r permission.Rule) bool { return slices.Contains(r.Tools, permission.Frontend+req.Tool) }) {
+	} else if !s.declares(policy, req.Tool) {
 		refused = "the tools file does not declare " + req.Tool + didYouMean("", spelling.Nearest(req.Tool, toolNames(s.opts.Tools))) + "; if a runtime defines it, rules for any tool apply"
 	}
 	if refused != "" { // before the policy decides
@@ -88,9 +88,12 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	return env.print(explanation{e, e.Duration.Microseconds()}, text)
 }
 
-// declares reports whether the tool is declared, or whether no tools are.
-func (s policySource) declares(tool string) bool {
-	return len(s.opts.Tools) == 0 || slices.ContainsFunc(s.opts.Tools, func(t permission.Tool) bool { return t.Name == tool })
+// declares reports whether the tool is declared, or a rule names it with frontend/, or no tools are
+// declared.
+func (s policySource) declares(policy permission.Policy, tool string) bool {
+	tool = strings.TrimPrefix(tool, permission.Frontend)
+	return len(s.opts.Tools) == 0 || slices.ContainsFunc(s.opts.Tools, func(t permission.Tool) bool { return t.Name == tool }) ||
+		slices.ContainsFunc(policy.Rules, func(r permission.Rule) bool { return slices.Contains(r.Tools, permission.Frontend+tool) })
 }
 
 type explanation struct {

@@ -251,13 +251,18 @@ func TestExplainUndeclaredTool(t *testing.T) {
 	}
 }
 
-// TestExplainFrontendTool: a tool that a rule names with frontend/ is explained under both names.
+// TestExplainFrontendTool: a tool that a rule names with frontend/ is explained, and tested without a
+// doubt, under both names.
 func TestExplainFrontendTool(t *testing.T) {
 	policyFolder(t)
 	write(t, "agent.yaml", "version: 1\nname: agent\nrules:\n  - {name: picks, tool: frontend/pick, behavior: deny}\n")
 	for _, tool := range []string{"pick", "frontend/pick"} {
 		if out := ok(t, "policy", "explain", "agent.yaml", "--tools", "tools.yaml", "--tool", tool); !strings.HasPrefix(out, "deny by rule picks") {
 			t.Errorf("explain of %s prints %q", tool, out)
+		}
+		write(t, "tested.yaml", strings.Replace(read(t, "agent.yaml"), "name: agent", "name: tested", 1)+"tests:\n  - {name: one, call: {tool: "+tool+"}, expect: {behavior: deny, rule: picks}}\n")
+		if out := ok(t, "policy", "test", "tested.yaml", "--tools", "tools.yaml"); strings.Contains(out, "does not declare") {
+			t.Errorf("the test of %s prints %q", tool, out)
 		}
 	}
 }
