@@ -27,6 +27,8 @@ func TestHints(t *testing.T) {
 		{"infix contains", when(`args.order contains "x"`), "call the value's function"},
 		{"thousands", when(`args.cents > 100_000`), "a number has digits only"},
 		{"backslash", when(`args.order.matches("^\d+$")`), `write \\ for a backslash`},
+		{"lookahead", when(`args.order.matches("^(?!x).*$")`), "write two conditions"},
+		{"reference back", when(`args.order.matches(r"^(x)\1$")`), "write two conditions"},
 		{"open text", when(`args.order == "x`), "a text is not closed"},
 		{"cut short", when(`args.cents >`), "the expression ends too early (write conditions as in"},
 		{"number in quotes", when(`args.cents > "5"`), "compare two values of one type"},
