@@ -183,26 +183,37 @@ func requirementText(e *permission.Explanation) string {
 	r := e.Requirement
 	text := "an approval"
 	if r.Quorum > 1 {
-		text = fmt.Sprintf("the approval of %d people", r.Quorum)
+		text = fmt.Sprintf("%d approvals", r.Quorum)
 	}
+	var parts, excluded []string
 	if len(r.Users) > 0 {
-		text += " by " + strings.Join(r.Users, " or ")
+		parts = append(parts, strings.Join(r.Users, " or "))
 	}
 	for _, set := range r.Approvers {
 		names := slices.Clone(set.Users)
 		for _, g := range set.Groups {
 			names = append(names, "group "+g)
 		}
-		text += " by " + strings.Join(names, " or ")
+		parts = append(parts, strings.Join(names, " or "))
 	}
-	if r.ExcludeRequester {
-		text += ", not by the requester,"
-	}
-	if r.ExcludeEditor {
-		text += ", not by a person who edits the arguments,"
+	switch len(parts) {
+	case 0:
+	case 1:
+		text += " by " + parts[0]
+	default:
+		text += " by each of: " + strings.Join(parts, "; ")
 	}
 	if r.Expiry > 0 {
 		text += " within " + permission.FormatDuration(r.Expiry)
+	}
+	if r.ExcludeRequester {
+		excluded = append(excluded, "the requester")
+	}
+	if r.ExcludeEditor {
+		excluded = append(excluded, "a person who edits the arguments")
+	}
+	if len(excluded) > 0 {
+		text += ", not by " + strings.Join(excluded, " or ")
 	}
 	return term.SafeLine(text)
 }
