@@ -81,7 +81,7 @@ func section(path string) int {
 }
 
 func variables(b *strings.Builder) error {
-	b.WriteString("\n## Variables\n\n`args` has the arguments of the call, typed by the tool's JSON Schema. For a tool without a schema, and in rules about any tool, it is a map of anything. `askance policy vars TOOL` prints its fields. A field that the schema does not require may be missing: guard it with `has(args.x)`, or write `args.?x.orValue(…)`.\n\n| Variable | Type | Meaning |\n|---|---|---|\n")
+	b.WriteString("\n## Variables\n\n`args` has the arguments of the call, typed by the tool's JSON Schema. For a tool without a schema, and in rules about any tool, it is a map of anything. `askance policy vars TOOL` prints its fields. A field that the schema does not require may be missing: guard it with `has(args.x)`, or write `args.?x.orValue(…)`. Conditions compare texts character by character: case counts, and `é` as one character differs from `e` with a combining accent. So allow the texts that you know, and do not rely on denying others.\n\n| Variable | Type | Meaning |\n|---|---|---|\n")
 	all := permission.Variables()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		doc, ok := variableDocs[name]
