@@ -171,8 +171,20 @@ func inSet(set string, r rune) bool {
 // maxMeet bounds the product of the lengths of two compared patterns.
 const maxMeet = 1 << 20
 
+// shellStar stands for a star of a shell, which matches no /.
+const shellStar = '\x02'
+
+// readGlob returns the pattern that a word of a shell is.
+func readGlob(word string) string {
+	if strings.ContainsAny(word, `[{\!@+(`) || strings.Contains(word, "**") {
+		return widenGlob(word)
+	}
+	return strings.ReplaceAll(word, "*", string(shellStar))
+}
+
 // patternsMeet reports whether some text matches both a content and a glob. In the glob
-// * is any text, ? is one character, and other characters stand for themselves.
+// * is any text, shellStar any text without /, ? is one character, and other characters stand for
+// themselves.
 func patternsMeet(content, glob string) bool {
 	if len(content)*len(glob) > maxMeet {
 		return true // no author writes such patterns
@@ -192,9 +204,12 @@ func patternsMeet(content, glob string) bool {
 		next := map[int]bool{}
 		for p := range at {
 			switch {
-			case r == '*': // any text: every later place of the content
+			case r == '*' || r == shellStar: // any text: every later place of the content
 				for q := p; q <= len(content); q++ {
 					next[q] = true
+					if r == shellStar && q < len(content) && content[q] == '/' && !strings.Contains(content, "[") {
+						break
+					}
 				}
 			case p < len(content) && content[p] == '*':
 				next[p] = true

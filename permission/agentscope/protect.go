@@ -335,7 +335,11 @@ func (p *bashCall) expand(w shell.Word) string {
 	if w.Fixed {
 		return w.Text
 	}
-	return p.expandMarks(w.Bare())
+	bare := w.Bare()
+	if strings.Contains(w.Text, "{") { // a list in braces is * here, and may have a /
+		bare = strings.ReplaceAll(bare, "*", "**")
+	}
+	return p.expandMarks(bare)
 }
 
 func (p *bashCall) expandMarks(bare string) string {
@@ -377,11 +381,15 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	for i, w := range c.Argv[1:] {
 		text := p.expand(w)
 		for _, n := range p.addWord(out, add, text, w.Fixed) {
+			below := n + "/*"
+			if !w.Fixed {
+				below = readGlob(n) + "/*"
+			}
 			switch {
 			case walks:
-				add(&out.globs, n+"/*")
+				add(&out.globs, below)
 			case removers[name]:
-				add(&out.removed, n+"/*")
+				add(&out.removed, below)
 			case !p.isQuiet && (fills && !namers.MatchString(name+" "+c.Argv[i].Text+" ") || strings.HasPrefix(text, "-") || strings.Contains(text, "=") || intoFolder.MatchString(c.Argv[i].Text)):
 				add(&out.folders, n)
 			}
@@ -482,7 +490,10 @@ func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word str
 		names[i] = n
 		add(&out.named, n)
 		if !fixed && strings.ContainsAny(n, "*?[{") {
-			add(&out.globs, widenGlob(n))
+			add(&out.globs, readGlob(n))
+			if !p.isQuiet {
+				add(&out.globs, readGlob(n)+"/*")
+			}
 		}
 	}
 	return names

@@ -176,6 +176,16 @@ var secretReads = []struct {
 	{Bash, map[string]any{"command": "rg x src"}, "allow"},
 	{Bash, map[string]any{"command": "grep -r x src"}, "allow"},
 	{Bash, map[string]any{"command": "cat src/*.go"}, "allow"},
+	{Bash, map[string]any{"command": "touch *.tmp; cat *.md; rm -f ./*.tmp x*; wc -l */*.go"}, "ask"},
+	{Bash, map[string]any{"command": "cat *.md ./*.go && tar cf a.tar *.md"}, "allow"},
+	{Bash, map[string]any{"command": "cat **/*.md"}, "ask"},
+	{Bash, map[string]any{"command": "cat {secret,x}/*"}, "ask"},
+	{Bash, map[string]any{"command": "cat {src,secret/k}*"}, "ask"},
+	{Bash, map[string]any{"command": "gzip -r *"}, "ask"},
+	{Bash, map[string]any{"command": "gzip -r sec*"}, "ask"},
+	{Bash, map[string]any{"command": "grep -r x *"}, "ask"},
+	{Bash, map[string]any{"command": "cat [r-t]*"}, "ask"},
+	{Bash, map[string]any{"command": "cd / && cat *.md && cat w/*/k*"}, "ask"},
 	{Bash, map[string]any{"command": "echo $HOME; git status"}, "allow"},
 	{Bash, map[string]any{"command": "git commit -m 'explain secret/key'"}, "allow"},
 	{Bash, map[string]any{"command": "echo 'cat secret/key' | sh"}, "ask"},
@@ -250,6 +260,7 @@ func TestDenyProtectsThePath(t *testing.T) {
 		}{
 			{Write, map[string]any{"file_path": "/w/secret/new", "content": "x"}, "deny"},
 			{Bash, map[string]any{"command": "rm -r /w"}, "ask"},
+			{Bash, map[string]any{"command": "chmod -R a+r *.md"}, "allow"},
 			{Bash, map[string]any{"command": "chmod -R a+r ."}, "ask"},
 		} {
 			want := tc.any
@@ -348,6 +359,9 @@ func TestPatternsMeet(t *testing.T) {
 		name := strings.Join(rapid.SliceOfN(letters, 0, 6).Draw(t, "name"), "")
 		if matchName(content, name) && matchName(glob, name) && !patternsMeet(content, glob) {
 			t.Fatalf("%q and %q both match %q", content, glob, name)
+		}
+		if one := strings.ReplaceAll(glob, "*", string(shellStar)); matchName(content, name) && matchName(glob, name) && strings.Count(name, "/") == strings.Count(glob, "/") && !strings.Contains(glob, "?") && !patternsMeet(content, one) {
+			t.Fatalf("%q and the shell's %q both match %q", content, glob, name)
 		}
 		if plain := !strings.ContainsAny(glob, "*?"); plain && patternsMeet(content, glob) != matchName(content, glob) {
 			t.Fatalf("%q meets the name %q: %v", content, glob, patternsMeet(content, glob))
