@@ -20,6 +20,26 @@ type batch[T, R any] struct {
 	done chan struct{}
 }
 
+// inBatches yields the values of seq in batches. An error ends the last one.
+func inBatches[T, R any](seq iter.Seq2[T, error], size func(T) int) iter.Seq[*batch[T, R]] {
+	return func(yield func(*batch[T, R]) bool) {
+		b, bytes := &batch[T, R]{done: make(chan struct{})}, 0
+		for v, err := range seq {
+			if b.err = err; err != nil {
+				break
+			}
+			b.in, bytes = append(b.in, v), bytes+size(v)
+			if len(b.in) == batchValues || bytes >= batchBytes {
+				if !yield(b) {
+					return
+				}
+				b, bytes = &batch[T, R]{done: make(chan struct{})}, 0
+			}
+		}
+		yield(b)
+	}
+}
+
 // readAhead computes f of each value of seq in several goroutines and returns the results in
 // order; nil means the end, or an error, which is final. seq runs in its own goroutine, two
 // batches per worker ahead. stop ends it and waits until it has ended.
@@ -27,48 +47,26 @@ func readAhead[T, R any](seq iter.Seq2[T, error], workers int, size func(T) int,
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	work, inOrder, quit := make(chan *batch[T, R]), make(chan *batch[T, R], 2*workers), make(chan struct{})
+	inOrder, atWork, quit := make(chan *batch[T, R], 2*workers), make(chan struct{}, workers), make(chan struct{})
 	var running sync.WaitGroup
 	running.Go(func() {
 		defer close(inOrder)
-		defer close(work)
-		send := func(b *batch[T, R]) bool {
-			b.done = make(chan struct{})
-			for _, to := range []chan *batch[T, R]{inOrder, work} {
-				select {
-				case to <- b:
-				case <-quit:
-					return false
-				}
-			}
-			return true
-		}
-		b, bytes := &batch[T, R]{}, 0
-		for v, err := range seq {
-			if b.err = err; err != nil {
-				break
-			}
-			b.in, bytes = append(b.in, v), bytes+size(v)
-			if len(b.in) < batchValues && bytes < batchBytes {
-				continue
-			}
-			if !send(b) {
+		for b := range inBatches[T, R](seq, size) {
+			select {
+			case inOrder <- b:
+			case <-quit:
 				return
 			}
-			b, bytes = &batch[T, R]{}, 0
-		}
-		send(b)
-	})
-	for range workers {
-		running.Go(func() {
-			for b := range work {
-				for i := range b.in {
-					b.out = append(b.out, f(b.in[i]))
+			atWork <- struct{}{}
+			running.Go(func() {
+				for _, v := range b.in {
+					b.out = append(b.out, f(v))
 				}
 				close(b.done)
-			}
-		})
-	}
+				<-atWork
+			})
+		}
+	})
 	b := &batch[T, R]{}
 	next = func() (*R, error) {
 		for len(b.out) == 0 {
