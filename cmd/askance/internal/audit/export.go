@@ -31,6 +31,7 @@ type Exporting struct {
 
 // line is one line of an export. Each type has its own members and no others.
 type line struct {
+	n           int              // its number in a file that is read
 	Type        string           `json:"type"` // export, base, record, checkpoint, end
 	V           int              `json:"v,omitzero"`
 	Space       toolcall.SpaceID `json:"space,omitzero"`
