@@ -55,47 +55,50 @@ func (n newest) lastLeaf() proof.Hash {
 	return entries[len(entries)-1].Leaf()
 }
 
+// newestSearch finds the last checkpoint, from the last message to earlier ones.
+type newestSearch struct {
+	newest
+	retired proof.Retired
+	doubt   bool // an earlier checkpoint shows whether the key of this one was retired by then
+}
+
+func (n *newestSearch) add(s *proof.Sealed, place uint64) {
+	c, best := &s.Checkpoint, n.checkpoint
+	switch {
+	case n.retired.Check(*c, nil) != nil:
+	case best == nil || c.Number > best.Number || n.doubt && c.Number < best.Number && n.retired.Check(*best, c) != nil:
+		n.checkpoint, n.sealed, n.place, n.rivals = c, s, place, nil
+		_, n.doubt = n.retired[c.KeyID]
+	case c.Number < best.Number:
+		n.doubt = false
+	case c.Number == best.Number && c.Prev == best.Prev:
+		hash, _ := c.Hash() // it was signed, so it has a form
+		n.rivals = append(n.rivals, hash)
+	}
+}
+
 // readNewest reads the last checkpoint from the leader and skips what no engine wrote.
 // Only earlier messages whose sequence is at least the best number so far can have a newer
 // checkpoint, or another one with that number.
 func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
-	const op = "read ledger"
 	m, err := k.store.get(ctx, getRequest{LastFor: checkpointSubject(k.space)})
 	if errors.Is(err, errNone) || k.optional && errors.Is(err, jetstream.ErrStreamNotFound) {
 		return newest{}, nil
 	}
-	if err != nil {
-		return newest{}, apiError(op, "stream "+k.store.stream, err)
-	}
-	out := newest{seq: m.seq}
-	retired := k.signing().RetirementTimes()
-	for doubt := false; ; {
+	found := newestSearch{newest: newest{seq: m.seq}, retired: k.signing().RetirementTimes()}
+	for ; err == nil; m, err = k.store.getSeq(ctx, m.seq-1) {
 		s, err := k.verify(m)
 		if err != nil {
 			return newest{}, err
 		}
-		var c *proof.Checkpoint
 		if s != nil {
-			c = &s.Checkpoint
+			found.add(s, m.seq)
 		}
-		switch best := out.checkpoint; {
-		case c == nil || retired.Check(*c, nil) != nil:
-		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
-			out.checkpoint, out.sealed, out.place, out.rivals = c, s, m.seq, nil
-			_, doubt = retired[c.KeyID] // an earlier checkpoint shows whether its key was retired by then
-		case c.Number < best.Number:
-			doubt = false
-		case c.Number == best.Number && c.Prev == best.Prev:
-			hash, _ := c.Hash() // it was signed, so it has a form
-			out.rivals = append(out.rivals, hash)
-		}
-		if m.seq <= 1 || out.checkpoint != nil && m.seq <= out.checkpoint.Number && !doubt {
-			return out, nil
-		}
-		if m, err = k.store.getSeq(ctx, m.seq-1); err != nil {
-			return newest{}, apiError(op, "stream "+k.store.stream, err)
+		if m.seq <= 1 || found.checkpoint != nil && m.seq <= found.checkpoint.Number && !found.doubt {
+			return found.newest, nil
 		}
 	}
+	return newest{}, apiError("read ledger", "stream "+k.store.stream, err)
 }
 
 // verify returns the checkpoint in a message, or nil if there is none. An unknown key is

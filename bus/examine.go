@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (g *guard) examineWhole(ctx context.Context) (*Exam, error) {
 }
 
 func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
-	reconnects, now, look := g.store.nc.Stats().Reconnects, time.Now(), g.archives.looks.Add(1)
+	reconnects, now := g.store.nc.Stats().Reconnects, time.Now()
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
 	// The known end is read first, so that a record written meanwhile does not look like a flaw.
 	head, high := g.anchor.currentMarks()
@@ -49,28 +50,8 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	if g.anchor != nil {
 		x.Anchor = g.anchor.path
 	}
-	// The warning is read before the checkpoints: it ends when its archive is announced there.
-	info, err := g.store.streamInfo(ctx)
-	if err != nil {
+	if err := g.readStreams(ctx, x, head); err != nil {
 		return nil, err
-	}
-	g.archives.learnWarning(ctx, info, true)
-	over := g.archives.endedWarnings(info, look)
-	if x.proofs, err = g.checkpoints.store.streamInfo(ctx); err != nil {
-		return nil, err
-	}
-	if err := g.examineProof(ctx, x, head); err != nil {
-		return nil, err
-	}
-	if x.stream, err = g.store.streamInfo(ctx); err != nil {
-		return nil, err
-	}
-	if len(x.Flaws) == 0 {
-		g.archives.forgetWarnings(over)
-	}
-	if x.stream != nil {
-		st := x.stream.State
-		x.First, x.Last, x.Records = st.FirstSeq, st.LastSeq, st.Msgs
 	}
 	if x.isExplained(high) {
 		x.moved, high = true, highMark{}
@@ -82,21 +63,17 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	x.Signed = max(x.Signed, x.last.lastSequence())
 	if x.stream == nil {
 		x.addMissingStream(g.anchor.foundState(), g.anchor != nil)
-	} else {
-		x.findRestored()
-		if err := g.examineRecords(ctx, x, high); err != nil {
-			return nil, err
-		}
-	}
-	if len(x.Flaws) > 0 {
-		x.Lost = g.lostSubjects(ctx, x)
+	} else if err := g.examineRecords(ctx, x, high); err != nil {
+		return nil, err
 	}
 	x.OK = len(x.Flaws) == 0
 	left := x.hasHoles()
 	switch {
-	case x.OK && left:
+	case !x.OK:
+		x.Lost = g.lostSubjects(ctx, x)
+	case left:
 		g.archives.markSettled(0)
-	case x.OK:
+	default:
 		g.archives.markSettled(x.archives)
 	}
 	g.pending.Store(left || g.archives.isPending())
@@ -106,6 +83,28 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 		g.looked.Store(&now)
 	}
 	return x, nil
+}
+
+// readStreams reads the state of both streams, and examines the checkpoints. It reads the
+// warning before the checkpoints: it ends when its archive is announced there.
+func (g *guard) readStreams(ctx context.Context, x *Exam, head anchorHead) error {
+	look := g.archives.looks.Add(1)
+	info, err := g.store.streamInfo(ctx)
+	if err != nil {
+		return err
+	}
+	g.archives.learnWarning(ctx, info, true)
+	over := g.archives.endedWarnings(info, look)
+	if x.proofs, err = g.checkpoints.store.streamInfo(ctx); err != nil {
+		return err
+	}
+	if err := g.examineProof(ctx, x, head); err != nil {
+		return err
+	}
+	if x.stream, err = g.store.streamInfo(ctx); err == nil && len(x.Flaws) == 0 {
+		g.archives.forgetWarnings(over)
+	}
+	return err
 }
 
 // examineProof compares the checkpoints with the anchor and reads the accepted
@@ -128,45 +127,55 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	}
 	var err error
 	x.last, err = g.checkpoints.readNewest(ctx)
-	switch {
-	case errors.Is(err, errNone) || err == nil && st.LastSeq > 0 && x.last.seq < st.LastSeq:
+	if errors.Is(err, errNone) || err == nil && st.LastSeq > 0 && x.last.seq < st.LastSeq {
 		x.addFlaw(FlawProof, 0, 0, "the last stored checkpoint is unreadable")
 		return nil
-	case err != nil:
-		return err
 	}
-	c := x.last.checkpoint
-	if c != nil {
-		x.Checkpoint = c.Number
-		if c.Losses > 0 {
-			if x.Losses, err = g.acceptedLosses(ctx, c.Losses, x.last.seq); err != nil {
-				return err
-			}
-		}
-		if err := g.archives.update(ctx, g.checkpoints, x.last); errors.Is(err, message.ErrDamaged) {
-			x.addFlaw(FlawProof, 0, 0, "%s", message.AsError("", err).What)
-		} else if err != nil {
+	if c := x.last.checkpoint; err == nil && c != nil {
+		err = g.readAnnounced(ctx, x, c)
+	}
+	if err == nil {
+		x.compareAnchor(head)
+	}
+	return err
+}
+
+// readAnnounced reads the losses and archives that checkpoints announce, through the last one.
+func (g *guard) readAnnounced(ctx context.Context, x *Exam, c *proof.Checkpoint) (err error) {
+	x.Checkpoint = c.Number
+	if c.Losses > 0 {
+		if x.Losses, err = g.acceptedLosses(ctx, c.Losses, x.last.seq); err != nil {
 			return err
 		}
-		x.missing = g.archives.missingSequences(x.Losses)
-		for _, a := range g.archives.allArchives() {
-			x.archives, x.Archived = x.archives+1, x.Archived+a.Records
-		}
 	}
-	restarted := slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return head.Number > 0 && l.Checkpoints >= head.Number && l.At.After(head.At) })
+	if err := g.archives.update(ctx, g.checkpoints, x.last); errors.Is(err, message.ErrDamaged) {
+		x.addFlaw(FlawProof, 0, 0, "%s", message.AsError("", err).What)
+	} else if err != nil {
+		return err
+	}
+	x.missing = g.archives.missingSequences(x.Losses)
+	for _, a := range g.archives.allArchives() {
+		x.archives, x.Archived = x.archives+1, x.Archived+a.Records
+	}
+	return nil
+}
+
+// compareAnchor compares the last checkpoint with the one that the anchor names.
+func (x *Exam) compareAnchor(head anchorHead) {
+	c := cmp.Or(x.last.checkpoint, &proof.Checkpoint{})
 	switch {
-	case restarted:
-		x.Signed, x.moved = 0, true
-	case c == nil && head.Number > 0:
+	case head.Number == 0:
+	case slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return l.Checkpoints >= head.Number && l.At.After(head.At) }):
+		x.Signed, x.moved = 0, true // an operator accepted the loss of the anchor's checkpoint
+	case c.Number == 0:
 		x.addFlaw(FlawProof, 0, 0, "there is no checkpoint, but the anchor knows of %d", head.Number)
-	case c != nil && c.Number < head.Number:
+	case c.Number < head.Number:
 		x.addFlaw(FlawProof, 0, 0, "the last checkpoint is %d, but the anchor knows of %d", c.Number, head.Number)
-	case c != nil && c.Number == head.Number:
+	case c.Number == head.Number:
 		if hash, err := c.Hash(); err != nil || hash != head.Hash && !slices.Contains(x.last.rivals, head.Hash) {
 			x.addFlaw(FlawProof, 0, 0, "checkpoint %d differs from the one that the anchor names", c.Number)
 		}
 	}
-	return nil
 }
 
 // acceptedLosses returns the n accepted losses. It reads them again only if n has changed.
@@ -185,8 +194,9 @@ func (g *guard) acceptedLosses(ctx context.Context, n, through uint64) ([]proof.
 
 // examineRecords compares the stream with what is known of it.
 func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) error {
-	known := max(high.seq, x.Signed)
-	x.compareCounts(known)
+	x.First, x.Last, x.Records = x.stream.State.FirstSeq, x.stream.State.LastSeq, x.stream.State.Msgs
+	x.findRestored()
+	x.compareCounts(max(high.seq, x.Signed))
 	name := x.hasHoles()
 	if !name && g.archives.isPending() { // equal counts can hide a missing record behind an archived one that is still there
 		var err error

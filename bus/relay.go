@@ -37,12 +37,8 @@ type pullRequest struct {
 	Heartbeat int64 `json:"idle_heartbeat,omitzero"`
 }
 
-// next waits for tasks and hands them to a worker.
-func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
-	noteGone := func() {}
-	if s.o.Observer != nil {
-		noteGone = s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
-	}
+// pullFor returns the request to the server for a worker's request.
+func pullFor(r NextRequest) pullRequest {
 	wait := time.Duration(r.WaitMS) * time.Millisecond
 	if wait <= 0 || wait > maxHeld {
 		wait = maxHeld
@@ -51,11 +47,25 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	if wait > 2*pullHeartbeat { // the server refuses a heartbeat on shorter waits
 		ask.Heartbeat = pullHeartbeat.Nanoseconds()
 	}
-	body, err := strictjson.Marshal(ask)
+	return ask
+}
+
+func (r pullRequest) start(nc *nats.Conn, subject string) (*pulling, error) {
+	body, err := strictjson.Marshal(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := startPull(s.nc, nextSubject(s.space, who.queue), body, ask.Batch)
+	return startPull(nc, subject, body, r.Batch)
+}
+
+// next waits for tasks and hands them to a worker.
+func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
+	noteGone := func() {}
+	if s.o.Observer != nil {
+		noteGone = s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
+	}
+	ask := pullFor(r)
+	p, err := ask.start(s.nc, nextSubject(s.space, who.queue))
 	if err != nil {
 		return notNow(err)
 	}
@@ -66,42 +76,20 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	})
 	quiet := maxSilence
 	if ask.Heartbeat == 0 {
-		quiet += wait
+		quiet += time.Duration(ask.Expires)
 	}
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
-	h, hasQueue := &handing{s: s, queue: who.queue, p: p, m: m, owed: ask.Batch}, false
+	h := &handing{s: s, who: who, p: p, m: m, owed: ask.Batch}
 	for h.owed > 0 {
 		select {
 		case got := <-p.replies:
-			state := stateOf(got)
-			hasQueue = hasQueue || state == TaskWaiting
-			switch {
-			case state == TaskNoQueue && hasQueue: // the worker has gone
-				h.takeBack()
+			workerGone, err := h.handle(ctx, got)
+			if workerGone && h.hasQueue {
 				noteGone()
-				return nil
-			case state == TaskHere:
-				if err := h.handOver(ctx, got); err != nil {
-					return err
-				}
-				silence.Reset(quiet)
-				continue
-			case state == taskRefused:
-				return notNow(fmt.Errorf("status %s %s", onlyHeader(got.Header, "Status"), onlyHeader(got.Header, "Description")))
-			case state == TaskNoQueue && h.takeBack():
-				return nil
-			case state == TaskNoQueue && s.surface != nil: // an acknowledgement of no task reports a tool that the engine lacks
-				_, err := s.surface(who.principal, who.queue).Call(ctx, api.Ack.Operation, toolcall.AckTaskRequest{Tool: who.queue.Tool, Route: who.queue.Route})
-				if errors.Is(err, message.ErrNotFound) {
-					return err
-				}
 			}
-			// With a reply subject NATS reports "no responders" if the worker has
-			// gone, which ends the request.
-			s.sendState(m, p.inbox, NextReply{State: state})
-			if state != TaskWaiting {
-				h.owed = 0
+			if workerGone || err != nil {
+				return err
 			}
 			silence.Reset(quiet)
 		case <-silence.C:
@@ -161,12 +149,13 @@ func (s *Service) sendState(m *nats.Msg, inbox string, r NextReply) {
 
 // handing hands the tasks of one request to the worker that sent it with m.
 type handing struct {
-	s     *Service
-	queue toolcall.Queue
-	p     *pulling
-	m     *nats.Msg
-	owed  int // how many tasks the server still has to send
-	sent  []sentTask
+	s        *Service
+	who      caller
+	p        *pulling
+	m        *nats.Msg
+	owed     int  // how many tasks the server still has to send
+	hasQueue bool // the server has confirmed the request
+	sent     []sentTask
 }
 
 // sentTask is a task that is on its way to a worker.
@@ -175,9 +164,39 @@ type sentTask struct {
 	at   time.Time
 }
 
+// handle passes a message of the server on to the worker, and reports whether the worker has gone.
+func (h *handing) handle(ctx context.Context, got *nats.Msg) (workerGone bool, err error) {
+	state := stateOf(got)
+	switch state {
+	case TaskHere:
+		return false, h.handOver(ctx, got)
+	case taskRefused:
+		return false, notNow(fmt.Errorf("status %s %s", onlyHeader(got.Header, "Status"), onlyHeader(got.Header, "Description")))
+	case TaskWaiting:
+		h.hasQueue = true
+	case TaskNoQueue:
+		if h.takeBack() || h.hasQueue {
+			return true, nil
+		}
+		if h.s.surface != nil { // an acknowledgement of no task reports a tool that the engine lacks
+			_, err := h.s.surface(h.who.principal, h.who.queue).Call(ctx, api.Ack.Operation, toolcall.AckTaskRequest{Tool: h.who.queue.Tool, Route: h.who.queue.Route})
+			if errors.Is(err, message.ErrNotFound) {
+				return false, err
+			}
+		}
+	}
+	// With a reply subject NATS reports "no responders" if the worker has gone, which ends
+	// the request.
+	h.s.sendState(h.m, h.p.inbox, NextReply{State: state})
+	if state != TaskWaiting {
+		h.owed = 0
+	}
+	return false, nil
+}
+
 func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 	h.owed--
-	record, err := h.s.tasks.forWorker(ctx, h.queue, task)
+	record, err := h.s.tasks.forWorker(ctx, h.who.queue, task)
 	if errors.Is(err, errNotTask) {
 		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
 		h.s.sendFate(task.Reply, AckDrop, 0)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
@@ -199,12 +198,8 @@ func (j *Journal) TakeTasks(ctx context.Context, queue toolcall.Queue, limit int
 // pullTasks sends one request and collects its tasks until the server says that there
 // are no more.
 func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullRequest, patience time.Duration) (out []toolcall.OfferedTask, err error) {
-	body, err := strictjson.Marshal(ask)
-	if err != nil {
-		return nil, err
-	}
 	nc := j.queues.js.Conn()
-	p, err := startPull(nc, nextSubject(j.space, queue), body, ask.Batch)
+	p, err := ask.start(nc, nextSubject(j.space, queue))
 	if err != nil {
 		return nil, notNow(err)
 	}
