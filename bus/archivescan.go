@@ -96,7 +96,7 @@ func (rd reader) visitRecords(ctx context.Context, op string, after, through uin
 	for after < through {
 		found, seen, err := rd.readPage(ctx, ">", after, maxPage)
 		if err != nil {
-			return apiError(op, "read the journal", err)
+			return apiError(op, "stream "+rd.stream, err)
 		}
 		for _, m := range found {
 			if m.seq > through {
@@ -274,21 +274,14 @@ func (s *replyScan) sessionsToMove(chosen []*replyRecords) []*replyRecords {
 
 func compareEnds(a, b *replyRecords) int { return cmp.Compare(a.lastSequence(), b.lastSequence()) }
 
-func rangesOf(replies []*replyRecords) []proof.Range {
-	var seqs []uint64
-	for _, x := range replies {
-		seqs = append(seqs, x.seqs...)
-	}
-	slices.Sort(seqs)
+func rangesOf(replies []*replyRecords) ranges {
 	var out []proof.Range
-	for _, seq := range seqs {
-		if n := len(out); n > 0 && out[n-1].Through+1 == seq {
-			out[n-1].Through = seq
-			continue
+	for _, x := range replies {
+		for _, seq := range x.seqs {
+			out = append(out, proof.Range{From: seq, Through: seq})
 		}
-		out = append(out, proof.Range{From: seq, Through: seq})
 	}
-	return out
+	return ranges(nil).withRanges(out...)
 }
 
 // deletion is what one request deletes: everything that a filter covers up to a sequence.

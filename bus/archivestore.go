@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,41 +247,29 @@ func (l archiver) rebuildIndex(ctx context.Context, files ArchiveStore, x *archi
 }
 
 // eachOf visits exactly the records of some ranges, in order.
-func (l archiver) eachOf(ctx context.Context, gone []proof.Range, visit func(stored) error) error {
-	next := gone[0].From
-	for len(gone) > 0 {
+func (l archiver) eachOf(ctx context.Context, gone ranges, visit func(stored) error) error {
+	following, stop := iter.Pull(gone.sequences())
+	defer stop()
+	for next, more := following(); more; {
 		found, _, err := l.j.store.readPage(ctx, ">", next-1, maxPage)
 		if err != nil {
 			return apiError("archive", "read the journal", err)
 		}
 		began := next
 		for _, m := range found {
-			for len(gone) > 0 && gone[0].Through < next {
-				gone = gone[1:]
-			}
-			if len(gone) == 0 {
-				return nil
-			}
-			next = max(next, gone[0].From)
-			if m.seq < next {
+			switch {
+			case !more || m.seq < next: // it stays
 				continue
-			}
-			if m.seq != next {
+			case m.seq > next:
 				return errMoved
 			}
 			if err := visit(m); err != nil {
 				return err
 			}
-			next++
+			next, more = following()
 		}
 		if next == began {
 			return errMoved
-		}
-		for len(gone) > 0 && gone[0].Through < next {
-			gone = gone[1:]
-		}
-		if len(gone) > 0 {
-			next = max(next, gone[0].From)
 		}
 	}
 	return nil
@@ -324,14 +313,15 @@ func (l archiver) checkArchive(ctx context.Context, a *proof.Archive) error {
 		return err
 	}
 	signed := signedEntries{l: l.Ledger}
-	gone, next := a.Gone, a.Gone[0].From
+	following, stop := iter.Pull(ranges(a.Gone).sequences())
+	defer stop()
 	for _, c := range x.index.Chunks {
 		records, err := files.readChunk(ctx, x, c)
 		if err != nil {
 			return err
 		}
 		for i := range records {
-			if len(gone) == 0 || records[i].Seq != next {
+			if seq, more := following(); !more || records[i].Seq != seq {
 				return errMisread
 			}
 			n++
@@ -344,14 +334,9 @@ func (l archiver) checkArchive(ctx context.Context, a *proof.Archive) error {
 					return errMisread
 				}
 			}
-			if next++; next > gone[0].Through {
-				if gone = gone[1:]; len(gone) > 0 {
-					next = gone[0].From
-				}
-			}
 		}
 	}
-	if len(gone) > 0 {
+	if _, more := following(); more {
 		return errMisread
 	}
 	return nil

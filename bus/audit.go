@@ -7,7 +7,6 @@ import (
 	"math"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/message"
@@ -119,18 +118,11 @@ func (l *Ledger) recordsWithin(ctx context.Context, r RecordsRequest, room int) 
 	if l.o.Existing { // this process runs no engine that needs the other processors
 		workers = runtime.GOMAXPROCS(0)
 	}
-	part := (len(found) + workers - 1) / workers
-	errs := make([]error, len(found))
-	var wg sync.WaitGroup
-	for from := 0; from < len(found); from += part {
-		wg.Go(func() {
-			for i := from; i < min(from+part, len(found)); i++ {
-				out.Records[i], errs[i] = l.j.codec.toProofRecord(ctx, found[i])
-			}
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err = eachAtOnce(ctx, workers, len(found), func(ctx context.Context, i int) (err error) {
+		out.Records[i], err = l.j.codec.toProofRecord(ctx, found[i])
+		return err
+	})
+	if err != nil {
 		return RecordsReply{}, apiError("records", "stream "+from.stream, err)
 	}
 	return out, nil

@@ -119,25 +119,15 @@ func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
 	return nil, nil
 }
 
-func (k checkpoints) readLosses(ctx context.Context, through uint64) ([]proof.Loss, error) {
-	var out []proof.Loss
-	for at := uint64(0); at < through; {
-		found, seen, err := k.store.readPage(ctx, ">", at, maxPage)
-		if err != nil {
-			return nil, apiError("read ledger", "stream "+k.store.stream, err)
+func (k checkpoints) readLosses(ctx context.Context, through uint64) (out []proof.Loss, err error) {
+	err = k.store.visitRecords(ctx, "read ledger", 0, through, func(m stored) error {
+		s, err := k.verify(m)
+		if s != nil && s.Checkpoint.Loss != nil {
+			out = append(out, *s.Checkpoint.Loss)
 		}
-		for _, m := range found {
-			s, err := k.verify(m)
-			if err != nil {
-				return nil, err
-			}
-			if s != nil && s.Checkpoint.Loss != nil {
-				out = append(out, *s.Checkpoint.Loss)
-			}
-		}
-		at = seen
-	}
-	return out, nil
+		return err
+	})
+	return out, err
 }
 
 // readArchive reads the announcement of an archive at a place of the ledger.

@@ -3,6 +3,7 @@ package bus
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -244,6 +245,19 @@ func (r ranges) endOfRun(seq uint64) uint64 {
 		return r[i].Through
 	}
 	return seq
+}
+
+// sequences yields every sequence of the ranges.
+func (r ranges) sequences() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for _, x := range r {
+			for seq := x.From; seq <= x.Through; seq++ {
+				if !yield(seq) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func (r ranges) withRanges(more ...proof.Range) ranges {

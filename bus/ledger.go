@@ -178,13 +178,26 @@ func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof
 		return nil, err
 	}
 	var out []proof.Entry
-	for next := from; next <= through; {
+	add := func(e proof.Entry) (hasRoom bool) {
+		if room -= 2 * (len(e.Subject) + len(proof.Hash{})); room < 0 && len(out) > 0 {
+			return false
+		}
+		out = append(out, e)
+		return true
+	}
+	addMissing := func(seq uint64) error {
+		next := from + uint64(len(out))
+		err := l.checkMissing(ctx, next, seq)
+		if err == nil && next <= seq {
+			out = append(out, make([]proof.Entry, seq-next+1)...)
+		}
+		return err
+	}
+	for next := from; next <= through; next = from + uint64(len(out)) {
 		if e, ok := l.j.unsealed.get(next); ok {
-			if room -= 2 * (len(e.Subject) + len(proof.Hash{})); room < 0 && len(out) > 0 {
+			if !add(e) {
 				return out, nil
 			}
-			out = append(out, e)
-			next++
 			continue
 		}
 		found, seen, err := l.j.store.readPage(ctx, ">", next-1, int(min(maxPage, through-next+1)))
@@ -195,24 +208,15 @@ func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof
 			if m.seq > through {
 				break
 			}
-			if err := l.checkMissing(ctx, next, m.seq-1); err != nil {
+			if err := addMissing(m.seq - 1); err != nil {
 				return nil, err
 			}
-			for ; next < m.seq; next++ {
-				out = append(out, proof.Entry{})
-			}
-			if room -= 2 * (len(m.subject) + len(proof.Hash{})); room < 0 && len(out) > 0 {
+			if !add(proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)}) {
 				return out, nil
 			}
-			out = append(out, proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)})
-			next++
 		}
-		seen = min(seen, through)
-		if err := l.checkMissing(ctx, next, seen); err != nil {
+		if err := addMissing(min(seen, through)); err != nil {
 			return nil, err
-		}
-		for ; next <= seen; next++ { // no record there
-			out = append(out, proof.Entry{})
 		}
 	}
 	return out, nil

@@ -228,13 +228,8 @@ func (v *voids) readHistory(ctx context.Context, entity Entity) ([]toolcall.Jour
 		if err != nil {
 			return nil, apiError("read history", string(entity), err)
 		}
-		if after == 0 && len(found) > 0 {
-			if _, err = v.beginsAgain(ctx, found[0]); err != nil { // hasMore must miss no archive
-				return nil, err
-			}
-		}
-		if after == 0 && v.archives.hasMore(found) {
-			if out, err = v.archivedHistory(ctx, entity, &so); err != nil {
+		if after == 0 {
+			if out, err = v.archivedBefore(ctx, entity, found, &so); err != nil {
 				return nil, err
 			}
 		}
@@ -260,8 +255,16 @@ func (v *voids) readHistory(ctx context.Context, entity Entity) ([]toolcall.Jour
 	return out, nil
 }
 
-// archivedHistory decodes the archived records of an entity.
-func (v *voids) archivedHistory(ctx context.Context, entity Entity, so *succession) ([]toolcall.JournalEntry, error) {
+// archivedBefore decodes the archived records of an entity whose first messages are known.
+func (v *voids) archivedBefore(ctx context.Context, entity Entity, first []stored, so *succession) ([]toolcall.JournalEntry, error) {
+	if len(first) > 0 {
+		if _, err := v.beginsAgain(ctx, first[0]); err != nil { // hasMore must miss no archive
+			return nil, err
+		}
+	}
+	if !v.archives.hasMore(first) {
+		return nil, nil
+	}
 	found, err := v.archives.recordsOf(ctx, string(entity))
 	if err != nil {
 		return nil, err
