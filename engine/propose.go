@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -145,80 +144,92 @@ func (p *proposer) reservePlaces(r toolcall.ProposeRequest, calls []*toolcall.Ca
 
 // newCalls checks all calls and definitions of a proposal, before anything is looked up
 // or written.
-func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, []*toolcall.DeclaredTool, error) {
-	declared, err := p.declareTools(r)
+func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) (calls []*toolcall.Call, declared []*toolcall.DeclaredTool, err error) {
+	if declared, err = p.declareTools(r); err == nil {
+		err = p.checkProposal(r)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	calls, err := p.checkCalls(by, r, declared)
-	return calls, declared, err
+	seen := map[message.CallID]bool{}
+	for i, b := range r.Calls {
+		c := &toolcall.Call{Key: toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: b.ID}, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Cwd: r.Cwd}
+		err := c.Key.Validate()
+		if err == nil {
+			err = checkBlock(b, seen)
+		}
+		if err != nil {
+			return nil, nil, errorAt(fmt.Sprintf("tool_calls[%d]", i), err)
+		}
+		seen[b.ID] = true
+		if r.Cwd != "" && p.checkExternal("cwd", b.Name) != nil { // another program runs it in its own folder
+			return nil, nil, badProposal(message.CodeInvalid, "cwd is set, but the runtime does not run the tool "+b.Name, "leave out cwd: it is only for tools that the runtime runs itself")
+		}
+		placeCall(c, r, declared)
+		calls = append(calls, c)
+	}
+	return calls, declared, nil
 }
 
-func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, declared []*toolcall.DeclaredTool) ([]*toolcall.Call, error) {
-	bad := func(code message.Code, what, hint string) error {
-		return &message.Error{Code: code, What: what, Hint: hint}
-	}
-	inURL := func(id string) bool { return id != "/" && id != "." && id != ".." }
+func badProposal(code message.Code, what, hint string) error {
+	return &message.Error{Code: code, What: what, Hint: hint}
+}
+
+// checkProposal checks what all calls of a proposal share.
+func (p *proposer) checkProposal(r toolcall.ProposeRequest) error {
 	switch {
-	case !inURL(string(r.Session)) || !inURL(string(r.Reply)):
-		return nil, bad(message.CodeInvalid, "session_id or reply_id is /, . or .., so no URL can name the call", "use another id, for example a UUID")
+	case !isInURL(string(r.Session)) || !isInURL(string(r.Reply)):
+		return badProposal(message.CodeInvalid, "session_id or reply_id is /, . or .., so no URL can name the call", "use another id, for example a UUID")
 	case len(r.Calls) == 0:
-		return nil, bad(message.CodeInvalid, "tool_calls is empty", "propose at least one call")
+		return badProposal(message.CodeInvalid, "tool_calls is empty", "propose at least one call")
 	case len(r.Calls) > toolcall.MaxCallsPerTurn:
-		return nil, bad(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), toolcall.MaxCallsPerTurn), "propose them in several requests")
+		return badProposal(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), toolcall.MaxCallsPerTurn), "propose them in several requests")
+	case len(r.Agent) > toolcall.MaxIDBytes:
+		return badProposal(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), toolcall.MaxIDBytes), "shorten it")
 	}
 	for i, tool := range r.External {
 		if err := p.checkExternal(fmt.Sprintf("external_tools[%d]", i), tool); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if err := toolcall.CheckCwd(r.Cwd); err != nil {
-		return nil, err
+	return toolcall.CheckCwd(r.Cwd)
+}
+
+func isInURL(id string) bool { return id != "/" && id != "." && id != ".." }
+
+func checkBlock(b message.ToolCallBlock, seen map[message.CallID]bool) error {
+	switch {
+	case !isInURL(string(b.ID)):
+		return badProposal(message.CodeInvalid, "no URL can name a call with the id "+string(b.ID), "use another id, for example a UUID")
+	case seen[b.ID]:
+		return badProposal(message.CodeInvalid, "the id "+string(b.ID)+" occurs twice", "give each call of a reply its own id")
+	case b.Name == "":
+		return badProposal(message.CodeInvalid, "name is empty", "name the tool")
+	case len(b.Name) > toolcall.MaxIDBytes:
+		return badProposal(message.CodeTooLarge, fmt.Sprintf("the tool's name has %d bytes, the limit is %d", len(b.Name), toolcall.MaxIDBytes), "use the name of a known tool")
+	case len(b.Input) > toolcall.MaxInputBytes:
+		return badProposal(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(b.Input), toolcall.MaxInputBytes), "pass large content by reference")
+	case b.State != "" && b.State != message.ToolCallPending:
+		return badProposal(message.CodeInvalid, fmt.Sprintf("state is %q", b.State), "a proposed call is pending; only askance changes its state")
 	}
-	seen := map[message.CallID]bool{}
-	out := make([]*toolcall.Call, 0, len(r.Calls))
-	for i, b := range r.Calls {
-		key := toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: b.ID}
-		at := "tool_calls[" + strconv.Itoa(i) + "]"
-		if err := key.Validate(); err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
-		}
-		switch {
-		case !inURL(string(b.ID)):
-			return nil, bad(message.CodeInvalid, at+": no URL can name a call with the id "+string(b.ID), "use another id, for example a UUID")
-		case seen[b.ID]:
-			return nil, bad(message.CodeInvalid, at+": the id "+string(b.ID)+" occurs twice", "give each call of a reply its own id")
-		case b.Name == "":
-			return nil, bad(message.CodeInvalid, at+": name is empty", "name the tool")
-		case len(b.Name) > toolcall.MaxIDBytes:
-			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: the tool's name has %d bytes, the limit is %d", at, len(b.Name), toolcall.MaxIDBytes), "use the name of a known tool")
-		case len(b.Input) > toolcall.MaxInputBytes:
-			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: input has %d bytes, the limit is %d", at, len(b.Input), toolcall.MaxInputBytes), "pass large content by reference")
-		case b.State != "" && b.State != message.ToolCallPending:
-			return nil, bad(message.CodeInvalid, fmt.Sprintf("%s: state is %q", at, b.State), "a proposed call is pending; only askance changes its state")
-		case len(r.Agent) > toolcall.MaxIDBytes:
-			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), toolcall.MaxIDBytes), "shorten it")
-		}
-		seen[b.ID] = true
-		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Cwd: r.Cwd}
-		var more []string
-		if r.Cwd != "" {
-			if p.checkExternal("cwd", b.Name) != nil { // another program runs it in its own folder
-				return nil, bad(message.CodeInvalid, "cwd is set, but the runtime does not run the tool "+b.Name, "leave out cwd: it is only for tools that the runtime runs itself")
-			}
-			more = append(more, toolcall.ProposedIn(r.Cwd))
-		}
-		if slices.Contains(r.External, b.Name) {
-			c.Placement = toolcall.PlaceExternal
-		}
-		if i := slices.IndexFunc(declared, func(t *toolcall.DeclaredTool) bool { return t.Name == b.Name }); i >= 0 {
-			c.Placement, c.Definition = toolcall.PlaceExternal, &toolcall.DefinitionRef{Hash: declared[i].Hash}
-			more = append(more, "definition "+declared[i].Hash)
-		}
-		c.Proposal = toolcall.ProposalDigest(b.Name, b.Input, more...)
-		out = append(out, c)
+	return nil
+}
+
+// placeCall sets the placement and the definition that a proposal gives a call, and the digest
+// of what was proposed.
+func placeCall(c *toolcall.Call, r toolcall.ProposeRequest, declared []*toolcall.DeclaredTool) {
+	var more []string
+	if r.Cwd != "" {
+		more = append(more, toolcall.ProposedIn(r.Cwd))
 	}
-	return out, nil
+	if slices.Contains(r.External, c.Tool) {
+		c.Placement = toolcall.PlaceExternal
+	}
+	if i := slices.IndexFunc(declared, func(t *toolcall.DeclaredTool) bool { return t.Name == c.Tool }); i >= 0 {
+		c.Placement, c.Definition = toolcall.PlaceExternal, &toolcall.DefinitionRef{Hash: declared[i].Hash}
+		more = append(more, "definition "+declared[i].Hash)
+	}
+	c.Proposal = toolcall.ProposalDigest(c.Tool, c.Input, more...)
 }
 
 // checkExternal refuses a proposal that declares a tool external which is run elsewhere.
@@ -280,10 +291,7 @@ func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *too
 		}
 		return checkSameProposal(c, known)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return next, nil
+	return next, err
 }
 
 // knownCall returns the current state of a call that was proposed before, or nil if it seems
