@@ -158,52 +158,56 @@ func baseNow() toolcall.Base { return toolcall.Base{At: store.JournalTime()} }
 // wrote the new arguments. All others who must approve are asked again, and earlier
 // approvals are void.
 func (s *Responses) approveEdited(ctx context.Context, r *response) error {
-	m, c, vote := r.m, r.call, r.vote
+	c, vote := r.call, r.vote
 	asked, before := c.Decision, c.Request
 	if err := checkRoom(c, vote); err != nil {
 		return err
 	}
-	if err := m.Step(toolcall.Edited{Base: toolcall.Base{At: vote.At}, Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
+	if err := r.m.Step(toolcall.Edited{Base: toolcall.Base{At: vote.At}, Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
 		return err
 	}
-	if text := s.Judge.WhyUnfit(s.Snapshot(ctx, c, nil)); text != "" {
-		if c.Hides() {
-			text = "the edited arguments of the tool " + c.Tool + " are not valid for it; the reason is hidden with the arguments"
-		}
-		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the approval request is still open"}
-	}
-	v := s.Standing.Consult(ctx, c, standing.TakeNothing)
-	d := v.Decision
-	if decide.ShowsHidden(before, c.Input, d.Redact) {
-		return decide.ForbiddenError("after this edit, rules would no longer hide everything that they hide of this call", "keep the arguments that the rules match, or remove the hidden values")
-	}
-	if d.Behavior == message.BehaviorDeny {
-		return &message.Error{Code: message.CodeForbidden, What: "the policy denies the edited call: " + d.Reason + "." + d.Denial.Text(),
-			Hint: "the approval request is still open: edit it differently, approve it or reject it", Err: &DeniedEditError{decide.StoredDecision(d)}}
-	}
-	ev, err := s.Judge.MakeEventAgain(c, asked, d, vote.At)
+	ev, err := s.decideEdited(ctx, r, asked, before)
 	if err != nil {
 		return err
-	}
-	decide.NoteStandingApprovals(&ev.Decision, v.StandingApprovals)
-	ev.Explanation = decide.OnRecord(v.Why)
-	if ev.Request.Requirement.Signed { // nobody can sign an approval request before it exists
-		ev.EditCounts = false
 	}
 	if err := s.rememberEdited(ctx, c, &ev, r.in); err != nil {
 		return err
 	}
-	if d.Behavior == message.BehaviorAsk && ev.EditCounts && decide.EditSuffices(ev, vote) {
-		ev.Decision.Behavior = message.BehaviorAllow
-		ev.Decision.Reason = toolcall.EditedReason(vote.By.Name, d.Reason)
+	if d := &ev.Decision; d.Behavior == message.BehaviorAsk && ev.EditCounts && decide.EditSuffices(ev, vote) {
+		d.Behavior, d.Reason = message.BehaviorAllow, toolcall.EditedReason(vote.By.Name, d.Reason)
 	}
-	if err := m.Step(ev); err != nil {
+	if err := r.m.Step(ev); err != nil || r.m.Call().State != message.ToolCallAllowed {
 		return err
 	}
-	if m.Call().State != message.ToolCallAllowed {
-		return nil
+	return s.Begin(r.m)
+}
+
+// decideEdited decides edited arguments. asked and before are the decision and the approval
+// request before the edit.
+func (s *Responses) decideEdited(ctx context.Context, r *response, asked *toolcall.Decision, before *toolcall.ApprovalRequest) (ev toolcall.Decided, err error) {
+	c := r.call
+	if text := s.Judge.WhyUnfit(s.Snapshot(ctx, c, nil)); text != "" {
+		if c.Hides() {
+			text = "the edited arguments of the tool " + c.Tool + " are not valid for it; the reason is hidden with the arguments"
+		}
+		return ev, &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the approval request is still open"}
 	}
-	return s.Begin(m)
+	v := s.Standing.Consult(ctx, c, standing.TakeNothing)
+	d := v.Decision
+	if decide.ShowsHidden(before, c.Input, d.Redact) {
+		return ev, decide.ForbiddenError("after this edit, rules would no longer hide everything that they hide of this call", "keep the arguments that the rules match, or remove the hidden values")
+	}
+	if d.Behavior == message.BehaviorDeny {
+		return ev, &message.Error{Code: message.CodeForbidden, What: "the policy denies the edited call: " + d.Reason + "." + d.Denial.Text(),
+			Hint: "the approval request is still open: edit it differently, approve it or reject it", Err: &DeniedEditError{decide.StoredDecision(d)}}
+	}
+	if ev, err = s.Judge.MakeEventAgain(c, asked, d, r.vote.At); err != nil {
+		return ev, err
+	}
+	decide.NoteStandingApprovals(&ev.Decision, v.StandingApprovals)
+	ev.Explanation = decide.OnRecord(v.Why)
+	ev.EditCounts = ev.EditCounts && !ev.Request.Requirement.Signed // nobody can sign an approval request before it exists
+	return ev, nil
 }
 
 // DeniedEditError is the cause of an error about an edit that the policy denies.
