@@ -30,7 +30,8 @@ type park struct {
 	Through uint64  `json:"through"`
 	Asked   []asked `json:"asked,omitzero"`
 	// Tools are the calls that the client has to run, by the client's ids.
-	Tools []string `json:"tools,omitzero"`
+	Tools []string          `json:"tools,omitzero"`
+	texts map[string]string // of interrupts about blocked calls, by their ids
 }
 
 // asked is one interrupt.
@@ -107,36 +108,11 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	if err := f.deliverApproved(ctx); err != nil {
 		return err
 	}
-	rec := &park{V: 1, Run: f.in.RunID, Reply: f.reply, Through: f.seq}
-	someone := slices.ContainsFunc(calls, f.needsPerson)
-	held := map[string]string{}
+	rec := &park{V: 1, Run: f.in.RunID, Reply: f.reply, Through: f.seq, texts: map[string]string{}}
+	hasPerson := slices.ContainsFunc(calls, f.needsPerson)
 	for _, c := range calls {
-		blocked := c.Phase() == toolcall.PhaseBlocked
-		if (blocked || c.State == message.ToolCallSubmitted) && !f.isClientCall(c) {
-			f.mapper.Withhold(c.Call)
-		}
-		switch {
-		case !c.Open():
-			return nil // its result is on the way
-		case c.State == message.ToolCallAsking:
-			q := f.asked[c.Call]
-			if q == nil {
-				return nil // the approval request is on the way
-			}
-			a, same := q.fill(c, f.interruptID(q, c), f.mayRespond(c))
-			if !same {
-				return nil
-			}
-			rec.Asked = append(rec.Asked, a)
-		case f.isClientCall(c):
-			if !f.isHandedOver(c.Call) || f.brings(c.Call) {
-				return nil // the client has not been told yet, or its result is on the way
-			}
-		case blocked, c.State == message.ToolCallSubmitted && !someone:
-			rec.Asked = append(rec.Asked, asked{ID: f.busyID(c.Call), Call: c.Call})
-			if blocked {
-				held[f.busyID(c.Call)] = "The call of " + c.Tool + " has an unknown outcome, which an operator has to resolve. Look again?"
-			}
+		if !f.addCall(rec, c, hasPerson) {
+			return nil
 		}
 	}
 	rec.Tools = slices.Sorted(maps.Keys(f.mapper.Pending()))
@@ -146,7 +122,37 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	if begun, err := f.beginClientCalls(ctx, calls); !begun || err != nil {
 		return err
 	}
-	return f.recordAndEnd(ctx, rec, held)
+	return f.recordAndEnd(ctx, rec)
+}
+
+// addCall adds to the record what a call waits for, and reports false if an event about the call
+// is on the way. Calls that workers run wait only if no call waits for a person.
+func (f *follower) addCall(rec *park, c *toolcall.Call, hasPerson bool) bool {
+	blocked := c.Phase() == toolcall.PhaseBlocked
+	if (blocked || c.State == message.ToolCallSubmitted) && !f.isClientCall(c) {
+		f.mapper.Withhold(c.Call)
+	}
+	switch {
+	case !c.Open():
+		return false // its result
+	case c.State == message.ToolCallAsking:
+		q := f.asked[c.Call]
+		if q == nil {
+			return false // the approval request
+		}
+		a, same := q.fill(c, f.interruptID(q, c), f.mayRespond(c))
+		rec.Asked = append(rec.Asked, a)
+		return same
+	case f.isClientCall(c): // the client has been told, and has not responded
+		return f.isHandedOver(c.Call) && !f.brings(c.Call)
+	case blocked, c.State == message.ToolCallSubmitted && !hasPerson:
+		a := asked{ID: f.busyID(c.Call), Call: c.Call}
+		rec.Asked = append(rec.Asked, a)
+		if blocked {
+			rec.texts[a.ID] = "The call of " + c.Tool + " has an unknown outcome, which an operator has to resolve. Look again?"
+		}
+	}
+	return true
 }
 
 // handOverClaim is the claim of calls that were handed to a client. Every page of the thread's owner
@@ -189,9 +195,8 @@ func (f *follower) isHandedOver(id message.CallID) bool {
 }
 
 // recordAndEnd records what is asked, then ends the run: a response to an interrupt without a
-// record would be refused. While no engine answers, the parkWatcher tries again. held are the
-// texts of interrupts about blocked calls.
-func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]string) error {
+// record would be refused. While no engine answers, the parkWatcher tries again.
+func (f *follower) recordAndEnd(ctx context.Context, rec *park) error {
 	if !rec.equals(f.parked) {
 		raw, err := rec.event()
 		if err != nil {
@@ -212,7 +217,7 @@ func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]
 	showPending(f.out.history, f.mapper)
 	events := f.mapper.Park(f.restate()...)
 	if end, ok := events[len(events)-1].(*wire.RunFinished); ok && end.Outcome != nil && end.Outcome.Type == wire.OutcomeInterrupt {
-		if end.Outcome.Interrupts = dropUnrecorded(end.Outcome.Interrupts, rec, held); len(end.Outcome.Interrupts) == 0 {
+		if end.Outcome.Interrupts = rec.keepRecorded(end.Outcome.Interrupts); len(end.Outcome.Interrupts) == 0 {
 			end.Outcome = pendingTools(rec.Tools, f.of.Peer)
 		}
 	}
@@ -228,14 +233,14 @@ func pendingTools(ids []string, peer wire.Peer) *wire.Outcome {
 	return out
 }
 
-// dropUnrecorded keeps the interrupts that are on record.
-func dropUnrecorded(all []wire.Interrupt, rec *park, held map[string]string) []wire.Interrupt {
+// keepRecorded returns the interrupts that are on record, with their texts.
+func (p *park) keepRecorded(all []wire.Interrupt) []wire.Interrupt {
 	all = slices.DeleteFunc(all, func(i wire.Interrupt) bool {
-		_, ok := rec.find(i.ID)
+		_, ok := p.find(i.ID)
 		return !ok
 	})
 	for i := range all {
-		if text, ok := held[all[i].ID]; ok {
+		if text, ok := p.texts[all[i].ID]; ok {
 			all[i].Message = &text
 		}
 	}
