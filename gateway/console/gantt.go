@@ -77,19 +77,7 @@ func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark
 			who = "askance"
 		}
 		for _, s := range h.Path {
-			word, tone := asked.Step(s.Cause)
-			m := mark{Tone: cmp.Or(tone, "plain"), What: word, Who: who, At: h.At}
-			switch toolcall.Cause(s.Cause) {
-			case toolcall.CauseDeny, toolcall.CauseAllow, toolcall.CauseAsk, toolcall.CauseHide, toolcall.CauseRefuse:
-				m.Who = "policy"
-			case toolcall.CauseStart, toolcall.CauseResult:
-				m.Who = runner(show.Call, h)
-			case toolcall.CauseSubmit, toolcall.CauseOffer:
-				m.Who = "askance"
-			default:
-				m.Person = h.By.Role == toolcall.RoleApprover || h.By.Role == toolcall.RoleOperator
-			}
-			marks = append(marks, m)
+			marks = append(marks, markOf(show.Call, h, s, who))
 		}
 		kind := spanAfter(show.Call, h.Path[len(h.Path)-1])
 		if last != nil {
@@ -110,8 +98,7 @@ func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark
 		}
 	}
 	if last != nil && last.Open {
-		last.To = now
-		if last.To.Before(last.From) {
+		if last.To = now; now.Before(last.From) {
 			last.To = last.From
 		}
 		if show.Call.Phase() == toolcall.PhaseBlocked {
@@ -119,6 +106,23 @@ func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark
 		}
 	}
 	return spans, marks
+}
+
+// markOf describes a step of a call that who made.
+func markOf(c *toolcall.Call, h toolcall.HistoryEntry, s toolcall.Step, who string) mark {
+	word, tone := asked.Step(s.Cause)
+	m := mark{Tone: cmp.Or(tone, "plain"), What: word, Who: who, At: h.At}
+	switch toolcall.Cause(s.Cause) {
+	case toolcall.CauseDeny, toolcall.CauseAllow, toolcall.CauseAsk, toolcall.CauseHide, toolcall.CauseRefuse:
+		m.Who = "policy"
+	case toolcall.CauseStart, toolcall.CauseResult:
+		m.Who = runner(c, h)
+	case toolcall.CauseSubmit, toolcall.CauseOffer:
+		m.Who = "askance"
+	default:
+		m.Person = h.By.Role == toolcall.RoleApprover || h.By.Role == toolcall.RoleOperator
+	}
+	return m
 }
 
 // runner names what runs an attempt.
@@ -220,33 +224,28 @@ func newTimeScale(calls []ganttCall, compact bool) timeScale {
 		return t
 	}
 	slices.SortFunc(busy, func(a, b span) int { return a.From.Compare(b.From) })
-	weights := make([]float64, max(0, len(t.at)-1))
-	idle := make([]bool, len(weights))
-	sum, next := 0.0, 0
-	var until time.Time
+	weights, idle := make([]float64, len(t.at)-1), make([]bool, len(t.at)-1)
+	sum, until := 0.0, time.Time{}
 	for i := range weights {
-		for next < len(busy) && !busy[next].From.After(t.at[i]) {
-			if busy[next].To.After(until) {
-				until = busy[next].To
+		for ; len(busy) > 0 && !busy[0].From.After(t.at[i]); busy = busy[1:] {
+			if busy[0].To.After(until) {
+				until = busy[0].To
 			}
-			next++
 		}
 		idle[i] = !until.After(t.at[i])
-		d := t.at[i+1].Sub(t.at[i]).Seconds()
+		weights[i] = t.at[i+1].Sub(t.at[i]).Seconds()
 		if compact {
-			d = math.Log1p(d * 20)
+			weights[i] = math.Log1p(weights[i] * 20)
 		}
-		weights[i] = d
 		if !idle[i] {
-			sum += d
+			sum += weights[i]
 		}
 	}
-	sum = cmp.Or(sum, 1)
+	longest, total := cmp.Or(sum, 1)*longestIdle, 0.0
 	cut := make([]bool, len(weights))
-	total := 0.0
 	for i := range weights {
-		if most := sum * longestIdle; idle[i] && weights[i] > most {
-			weights[i], cut[i] = most, true
+		if idle[i] && weights[i] > longest {
+			weights[i], cut[i] = longest, true
 		}
 		total += weights[i]
 	}

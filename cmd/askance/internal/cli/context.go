@@ -147,25 +147,8 @@ ones. Variables and askance.yaml are not stored.`,
 			if !contextName.MatchString(args[0]) {
 				return usagef("%q is not a valid context name: use letters, digits, dots, - and _", args[0])
 			}
-			of := settingsOf{}
-			for _, s := range settings {
-				g, ok := env.found[s.key()]
-				if !ok || g.from != byFlag || !slices.Contains(contextKeys, s.key()) {
-					continue
-				}
-				text := g.values[0]
-				if s.path != "" {
-					var err error
-					if text, err = filepath.Abs(text); err != nil {
-						return err
-					}
-				}
-				of[s.key()] = text
-				if s.key() == "nats_insecure" {
-					of[s.key()] = env.cfg.PlainText
-				}
-			}
-			if err := checkContext(of); err != nil {
+			of, err := env.contextFromFlags()
+			if err != nil {
 				return err
 			}
 			all, err := readContexts()
@@ -196,6 +179,29 @@ ones. Variables and askance.yaml are not stored.`,
 	c.Flags().BoolVar(&use, "use", false, "make it the current context")
 	c.Flags().BoolVar(&replace, "replace", false, "replace an existing context")
 	return c
+}
+
+// contextFromFlags returns the settings of flags that a context can have.
+func (e *environment) contextFromFlags() (settingsOf, error) {
+	of := settingsOf{}
+	for _, s := range settings {
+		g, ok := e.found[s.key()]
+		if !ok || g.from != byFlag || !slices.Contains(contextKeys, s.key()) {
+			continue
+		}
+		text := g.values[0]
+		if s.path != "" {
+			var err error
+			if text, err = filepath.Abs(text); err != nil {
+				return nil, err
+			}
+		}
+		of[s.key()] = text
+	}
+	if _, ok := of["nats_insecure"]; ok {
+		of["nats_insecure"] = e.cfg.PlainText
+	}
+	return of, checkContext(of)
 }
 
 func newContextRemoveCommand(env *environment) *cobra.Command {

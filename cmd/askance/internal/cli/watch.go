@@ -144,12 +144,33 @@ func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 	if w.seen == nil || l.limit > 0 || l.r.All || l.wantsFinished() {
 		return w.showAll(ctx)
 	}
-	r := l.r
+	last, err := w.showChanged(ctx)
+	if err != nil {
+		return err
+	}
+	for _, key := range hinted {
+		was, known := w.seen[key]
+		if !known || slices.ContainsFunc(last.Calls, func(c *toolcall.Call) bool { return c.Key == key }) {
+			continue // it did not leave the list
+		}
+		if err := w.showLeft(ctx, key, was); err != nil {
+			return err
+		}
+	}
+	was := w.off
+	if w.off = l.countMatches(last.Counts) != len(w.seen); w.off && was { // changes were missed
+		return w.showAll(ctx)
+	}
+	return nil
+}
+
+// showChanged prints the calls of the list that changed, and returns the last page of them.
+func (w *changes) showChanged(ctx context.Context) (page toolcall.ListReply, err error) {
+	r := w.l.r
 	r.Sort, r.After = toolcall.SortChanged, w.through
 	for {
-		page, err := w.c.List(ctx, r)
-		if err != nil {
-			return err
+		if page, err = w.c.List(ctx, r); err != nil {
+			return page, err
 		}
 		for _, call := range page.Calls {
 			r.After = call.Seq
@@ -157,30 +178,13 @@ func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 				continue
 			}
 			if err := w.printChange(call); err != nil {
-				return err
+				return page, err
 			}
 		}
-		if page.Next != 0 {
-			continue
+		if page.Next == 0 {
+			w.through = r.After
+			return page, nil
 		}
-		w.through = r.After
-		if len(page.Calls) > 0 { // these did not leave the list
-			hinted = slices.DeleteFunc(hinted, func(k toolcall.Key) bool {
-				return slices.ContainsFunc(page.Calls, func(c *toolcall.Call) bool { return c.Key == k })
-			})
-		}
-		for _, key := range hinted {
-			if was, known := w.seen[key]; known {
-				if err := w.showLeft(ctx, key, was); err != nil {
-					return err
-				}
-			}
-		}
-		was := w.off
-		if w.off = l.countMatches(page.Counts) != len(w.seen); w.off && was { // changes were missed
-			return w.showAll(ctx)
-		}
-		return nil
 	}
 }
 

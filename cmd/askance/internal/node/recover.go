@@ -199,7 +199,11 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if err := s.publish(d, s.keys); err != nil {
 		return nil, err
 	}
-	c := &closing{r: r, by: toolcall.Principal{Role: toolcall.RoleOperator, Name: a.By, Auth: "in-process"}, at: time.Now().UTC().Round(0)}
+	c := &closing{
+		r: r, by: toolcall.Principal{Role: toolcall.RoleOperator, Name: a.By, Auth: "in-process"}, at: time.Now().UTC().Round(0),
+		open: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*toolcall.EventRecord{}, heads: map[toolcall.Key]uint64{},
+		budgets: map[toolcall.Key]*toolcall.BudgetState{}, approvals: map[toolcall.StandingID]*toolcall.StandingApproval{},
+	}
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
@@ -213,74 +217,82 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 
 const lostText = "The journal lost records. This call may have run. Check its effect, then propose it again as a new call if it is still needed."
 
+// closing ends what a damaged journal has open.
 type closing struct {
 	r  *bus.Recovery
 	by toolcall.Principal
 	at time.Time
 	n  int
 
+	// What is left in the journal.
+	open      map[toolcall.Key]*toolcall.Call
+	replies   map[toolcall.Key]*toolcall.EventRecord
+	budgets   map[toolcall.Key]*toolcall.BudgetState
+	approvals map[toolcall.StandingID]*toolcall.StandingApproval
+	heads     map[toolcall.Key]uint64 // the last event record of each entity
+
 	interrupted, closed []string
 	revoked             int
 }
 
-func (c *closing) run(ctx context.Context) error {
-	open := map[toolcall.Key]*toolcall.Call{}
-	replies := map[toolcall.Key]*toolcall.EventRecord{}
-	heads := map[toolcall.Key]uint64{} // last event record of replies, standing approvals and budgets
-	budgets := map[toolcall.Key]*toolcall.BudgetState{}
-	approvals := map[toolcall.StandingID]*toolcall.StandingApproval{}
-	err := c.r.Survivors(ctx, func(r toolcall.JournalEntry) error {
-		rec := r.Record
-		switch {
-		case r.Invalid != nil || rec == nil:
-		case rec.Call != nil:
-			rec.Call.At(r.Seq)
-			delete(open, rec.Call.Key)
-			if rec.Call.Open() {
-				open[rec.Call.Key] = rec.Call
-			}
-			for _, s := range rec.Call.Granted() {
-				if approvals[s.ID] == nil {
-					approvals[s.ID] = &s
-				}
-			}
-		case rec.Reply != nil:
-			replies[rec.Key()], heads[rec.Key()] = rec, r.Seq
-		case rec.Standing != nil:
-			approvals[rec.Standing.ID], heads[rec.Key()] = rec.Standing, r.Seq
-		case rec.Budget != nil:
-			budgets[rec.Key()], heads[rec.Key()] = rec.Budget, r.Seq
+// note notes a record that is left. An unreadable one closes nothing.
+func (c *closing) note(r toolcall.JournalEntry) error {
+	rec := r.Record
+	if r.Invalid != nil || rec == nil {
+		return nil //nolint:nilerr // see above
+	}
+	switch {
+	case rec.Call != nil:
+		rec.Call.At(r.Seq)
+		delete(c.open, rec.Call.Key)
+		if rec.Call.Open() {
+			c.open[rec.Call.Key] = rec.Call
 		}
-		return nil //nolint:nilerr // an unreadable record closes nothing
-	})
-	if err != nil {
+		for _, s := range rec.Call.Granted() {
+			if c.approvals[s.ID] == nil {
+				c.approvals[s.ID] = &s
+			}
+		}
+	case rec.Reply != nil:
+		c.replies[rec.Key()] = rec
+	case rec.Standing != nil:
+		c.approvals[rec.Standing.ID] = rec.Standing
+	case rec.Budget != nil:
+		c.budgets[rec.Key()] = rec.Budget
+	}
+	c.heads[rec.Key()] = r.Seq
+	return nil
+}
+
+func (c *closing) run(ctx context.Context) error {
+	if err := c.r.Survivors(ctx, c.note); err != nil {
 		return err
 	}
-	for _, s := range approvals {
-		if err := c.revoke(ctx, s, heads[s.Key()]); err != nil {
+	for _, s := range c.approvals {
+		if err := c.revoke(ctx, s); err != nil {
 			return err
 		}
 	}
-	for key, state := range budgets { // their last spendings may be lost
+	for key, state := range c.budgets { // their last spendings may be lost
 		rec := c.record()
 		rec.Budget = toolcall.LoseBudget(key, state)
-		if _, err := c.r.Journal().Append(ctx, rec, heads[key]); err != nil {
+		if _, err := c.r.Journal().Append(ctx, rec, c.heads[key]); err != nil {
 			return err
 		}
 	}
-	for key, call := range open {
+	for key, call := range c.open {
 		if c.r.IsCutOff(key) {
 			continue
 		}
 		if err := c.interrupt(ctx, call); err != nil {
 			return err
 		}
-		if err := c.endReply(ctx, key.ReplyKey(), replies, heads); err != nil {
+		if err := c.endReply(ctx, key.ReplyKey()); err != nil {
 			return err
 		}
 	}
 	for _, subject := range append(c.r.CutOff(), c.r.Exam.Lost...) {
-		if err := c.closeLost(ctx, subject, replies, heads); err != nil {
+		if err := c.closeLost(ctx, subject); err != nil {
 			return err
 		}
 	}
@@ -309,9 +321,9 @@ func (c *closing) interrupt(ctx context.Context, call *toolcall.Call) error {
 	return nil
 }
 
-func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
+func (c *closing) endReply(ctx context.Context, key toolcall.Key) error {
 	state := toolcall.ReplyState{Key: key}
-	if rec := replies[key]; rec != nil {
+	if rec := c.replies[key]; rec != nil {
 		state = *rec.Reply
 	}
 	if state.Completed || state.Phase == toolcall.ReplyEnded {
@@ -320,15 +332,15 @@ func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[to
 	state.Phase, state.Reason = toolcall.ReplyEnded, lostText
 	rec := c.record()
 	rec.Reply = &state
-	seq, err := c.r.Journal().Append(ctx, rec, heads[key])
+	seq, err := c.r.Journal().Append(ctx, rec, c.heads[key])
 	if err == nil {
-		replies[key], heads[key] = rec, seq
+		c.replies[key], c.heads[key] = rec, seq
 	}
 	return err
 }
 
 // revoke ends a standing approval: its revocation, or its last uses, may be lost.
-func (c *closing) revoke(ctx context.Context, sa *toolcall.StandingApproval, prev uint64) error {
+func (c *closing) revoke(ctx context.Context, sa *toolcall.StandingApproval) error {
 	if s := sa.State(c.at); s == toolcall.StandingRevoked || s == toolcall.StandingExpired {
 		return nil
 	}
@@ -336,7 +348,7 @@ func (c *closing) revoke(ctx context.Context, sa *toolcall.StandingApproval, pre
 	next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
 	rec := c.record()
 	rec.Standing = &next
-	_, err := c.r.Journal().Append(ctx, rec, prev)
+	_, err := c.r.Journal().Append(ctx, rec, c.heads[sa.Key()])
 	if err == nil {
 		c.revoked++
 	}
@@ -345,13 +357,13 @@ func (c *closing) revoke(ctx context.Context, sa *toolcall.StandingApproval, pre
 
 // closeLost closes a call, reply or session whose signed records are lost, or a call whose
 // last record cannot be read without a lost one.
-func (c *closing) closeLost(ctx context.Context, subject string, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
+func (c *closing) closeLost(ctx context.Context, subject string) error {
 	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyRecord { // the rest of the reply may lack an interrupt
 		session, ok := s.Session.ID()
 		reply, ok2 := s.Reply.ID()
 		key := toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
-		if ok && ok2 && replies[key] != nil {
-			return c.endReply(ctx, key, replies, heads)
+		if ok && ok2 && c.replies[key] != nil {
+			return c.endReply(ctx, key)
 		}
 	}
 	var stepError error
@@ -368,7 +380,7 @@ func (c *closing) closeLost(ctx context.Context, subject string, replies map[too
 			rec.Call, rec.Path = m.Call(), m.Path()
 		case key.Reply != "":
 			rec.Reply = &toolcall.ReplyState{Key: key, Phase: toolcall.ReplyEnded, Reason: lostText}
-			replies[key] = rec
+			c.replies[key] = rec
 		default:
 			rec.Session = &toolcall.SessionState{Key: key, Runtime: "unknown"}
 		}
