@@ -276,6 +276,25 @@ func TestKeyFollower(t *testing.T) {
 	}
 	fake = toolcall.KeyRing{}
 	trusts("the file of now", second.SigningID(), third.SigningID())
+	// The file's statement that a key is retired counts as much as an engine's.
+	last := changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(second.SigningID(), at) })
+	old := filepath.Join(filepath.Dir(pub), "old.pub")
+	for path, k := range map[string]*keyfile.Keys{pub: last, old: third} {
+		if err := k.WritePublic(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys, err := keyfile.LoadPublic(filepath.Dir(pub)); err != nil || len(keys) != 1 || keys[third.SigningID()] == nil {
+		t.Errorf("a file with a retired key beside an older file: %v, %v", keys, err)
+	}
+	again := toolcall.EngineKey{ID: second.SigningID(), Public: toolcall.FormatPublicKey(second.Public())}
+	if err := again.Introduce(third.Signer()); err != nil {
+		t.Fatal(err)
+	}
+	fake = toolcall.KeyRing{again}
+	trusts("a retired key is introduced again", third.SigningID())
+	f = keyfile.NewFollower([]string{pub}, func(context.Context) (toolcall.KeyRing, error) { return fake, nil })
+	trusts("a new worker", third.SigningID())
 	if err := os.Remove(pub); err != nil {
 		t.Fatal(err)
 	}

@@ -106,41 +106,39 @@ func (k *Keys) WritePublic(path string) error {
 }
 
 // LoadPublic reads files that WritePublic wrote and returns the keys whose grants are
-// valid. In a folder it reads every file whose name ends in .pub.
-func LoadPublic(paths ...string) (toolcall.KeySet, error) { return loadPublic(nil, paths) }
+// valid. In a folder it reads every file whose name ends in .pub. A key that one file
+// lists as retired is retired.
+func LoadPublic(paths ...string) (toolcall.KeySet, error) {
+	keys, retired, err := LoadPublicEver(paths...)
+	for id := range retired {
+		delete(keys, id)
+	}
+	return keys, err
+}
 
 // LoadPublicEver also returns retired keys, and when they were retired: for checking old
 // signatures, never for grants.
 func LoadPublicEver(paths ...string) (toolcall.KeySet, proof.Retired, error) {
-	retired := proof.Retired{}
-	keys, err := loadPublic(retired, paths)
-	return keys, retired, err
-}
-
-// loadPublic includes retired keys if retired is not nil.
-func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) {
 	const op = "load public key"
 	var all []ed25519.PublicKey
+	retired := proof.Retired{}
 	paths, err := expandFolders(paths)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, path := range paths {
 		b, err := secretfile.Read(op, path, false)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var f publicKeyFile
 		if err := strictjson.Unmarshal(b, &f); err != nil || f.V != 1 || len(f.Keys) == 0 {
-			return nil, badPublicFile(op, path, "it is not an askance public key file of version 1")
+			return nil, nil, badPublicFile(op, path, "it is not an askance public key file of version 1")
 		}
 		for _, p := range f.Keys {
 			var pub [32]byte
 			if !decodeKey(&pub, p.Public) || toolcall.KeyID(pub[:]) != p.ID {
-				return nil, badPublicFile(op, path, "the key "+errtext.Quote(p.ID)+" is not 32 bytes in base64url, or does not match its id")
-			}
-			if !p.Retired.IsZero() && retired == nil {
-				continue
+				return nil, nil, badPublicFile(op, path, "the key "+errtext.Quote(p.ID)+" is not 32 bytes in base64url, or does not match its id")
 			}
 			if before, is := retired[p.ID]; !p.Retired.IsZero() && (!is || p.Retired.Before(before)) {
 				retired[p.ID] = p.Retired
@@ -148,7 +146,7 @@ func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) 
 			all = append(all, pub[:])
 		}
 	}
-	return toolcall.NewKeySet(all...), nil
+	return toolcall.NewKeySet(all...), retired, nil
 }
 
 // expandFolders replaces folders with their files.

@@ -374,13 +374,13 @@ type Follower struct {
 // NewFollower returns a Follower that reads files (see [LoadPublic]) and, if ring is not
 // nil, calls it for the keys that engines announce: normally [bus.Worker.Keys].
 func NewFollower(paths []string, ring func(context.Context) (toolcall.KeyRing, error)) *Follower {
-	return &Follower{paths: paths, ring: ring}
+	return &Follower{paths: paths, ring: ring, retired: map[string]bool{}}
 }
 
 // Keys returns the keys that are trusted now. Without a reply from engines, the earlier
 // keys stay trusted. A retired key is never trusted again.
 func (f *Follower) Keys(ctx context.Context) (toolcall.KeySet, error) {
-	known, err := LoadPublic(f.paths...)
+	known, ended, err := LoadPublicEver(f.paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -392,6 +392,9 @@ func (f *Follower) Keys(ctx context.Context) (toolcall.KeySet, error) {
 	defer f.mu.Unlock()
 	files := maps.Clone(known)
 	maps.Copy(known, f.learned)
+	for id := range ended {
+		f.retired[id] = true
+	}
 	known, f.retired = ring.Follow(known, f.retired)
 	f.learned = maps.Clone(known)
 	maps.DeleteFunc(f.learned, func(id string, _ ed25519.PublicKey) bool { return files[id] != nil })
