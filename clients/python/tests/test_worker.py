@@ -17,14 +17,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import askance
 from askance import AsyncClient, Client, HasSpec, Proposal, _grants
-from askance._worker import AsyncWorker, Attempt, Clock, Lines
+from askance._core import Requests
+from askance._worker import AsyncWorker, Attempt, Clock, Lines, Trust, read_engine_keys
 from conftest import Server
+from test_vectors import load
 
 
 @contextlib.contextmanager
@@ -519,20 +521,45 @@ def test_keys_need_an_encrypted_connection_or_a_pin() -> None:
 
 
 def test_engine_key_file(server: Server, tmp_path: Path) -> None:
-    from askance._worker import read_engine_keys
-
-    texts = read_engine_keys(Path(server.engine_key))
-    assert texts is not None
-    assert len(_grants.make_keys(texts)) == 1
+    pinned = read_engine_keys(Path(server.engine_key))
+    assert pinned is not None
+    assert (len(pinned[0]), pinned[1]) == (1, set())
     file = json.loads(Path(server.engine_key).read_text())
-    file["keys"].insert(0, {"id": "old", "public_key": "old", "retired": "2026-01-01T00:00:00Z"})
+    old = "A" * 43
+    retired = {"id": _grants.name_key(_grants.parse_key(old)), "public_key": old, "retired": "2026-01-01T00:00:00Z"}
+    file["keys"].insert(0, retired)
     (tmp_path / "rotated.pub").write_text(json.dumps(file))
-    assert read_engine_keys(tmp_path / "rotated.pub") == texts
-    (tmp_path / "x.pub").write_text("{}")
-    with pytest.raises(askance.Invalid, match=r"engine\.pub"):
-        read_engine_keys(tmp_path / "x.pub")
+    assert read_engine_keys(tmp_path / "rotated.pub") == (pinned[0], {retired["id"]})
+    for changed in (
+        {},
+        {"v": 2, "keys": file["keys"]},
+        {"v": 1, "keys": [retired | {"id": "x"}]},
+        {"v": 1, "keys": ["x"]},
+    ):
+        (tmp_path / "x.pub").write_text(json.dumps(changed))
+        with pytest.raises(askance.Invalid, match=r"engine\.pub"):
+            read_engine_keys(tmp_path / "x.pub")
     with pytest.raises(askance.Invalid, match="No such file"):
         read_engine_keys(str(tmp_path / "missing"))
+
+
+def test_a_retired_key_of_the_file_stays_retired(tmp_path: Path) -> None:
+    """A server introduces a key again that engine.pub lists as retired."""
+    ring = next(row["ring"] for row in load("keyrings.json")["rows"] if row["name"] == "a successor")
+    first, second = ring[0], ring[1] | {"retired": "2026-01-01T00:00:00Z"}
+    (tmp_path / "engine.pub").write_text(json.dumps({"v": 1, "keys": [first, second]}))
+
+    class Server:
+        _requests = Requests()
+
+        async def _drive(self, op: Any) -> Any:
+            return {"keys": ring}
+
+    async def find() -> set[str]:
+        pinned = read_engine_keys(tmp_path / "engine.pub")
+        return set(await Trust(cast(AsyncClient, Server()), pinned, Clock()).find(second["id"]))
+
+    assert asyncio.run(find()) == {first["id"]}
 
 
 def test_worker_outlives_the_server(own_server: Server, session: str) -> None:

@@ -96,17 +96,17 @@ def follow_ring(
 
 
 def keys_in_force(ring: Iterable[Mapping[str, Any]]) -> tuple[dict[str, bytes], set[str]]:
-    """Return the keys of a ring that is trusted."""
-    keys, gone = {}, set()
+    """Return the keys of a ring that is trusted, and the ids of retired ones."""
+    keys: dict[str, bytes] = {}
+    gone: set[str] = set()
     for entry in ring:
         key = parse_key(str(entry.get("public_key")))
         if name_key(key) != entry.get("id"):
             raise Untrusted("cannot trust the engine keys: an id is not that of its key", code="untrusted")
+        keys[name_key(key)] = key
         if entry.get("retired"):
             gone.add(name_key(key))
-        else:
-            keys[name_key(key)] = key
-    return keys, gone
+    return {name: key for name, key in keys.items() if name not in gone}, gone
 
 
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)

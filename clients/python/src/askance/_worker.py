@@ -63,13 +63,15 @@ class Clock:
         return max(self.monotonic() - since[0], self.wall() - since[1])
 
 
+PinnedKeys = tuple[dict[str, bytes], set[str]]
+
+
 class Trust:
     """The engine keys that a worker trusts."""
 
-    def __init__(self, client: AsyncClient, pinned: Iterable[str] | None, clock: Clock) -> None:
+    def __init__(self, client: AsyncClient, pinned: PinnedKeys | None, clock: Clock) -> None:
         self.client, self.clock, self.lock = client, clock, asyncio.Lock()
-        self.keys: dict[str, bytes] = {} if pinned is None else make_keys(pinned)
-        self.retired: set[str] = set()
+        self.keys, self.retired = pinned or ({}, set())
         self.pinned = pinned is not None
         self.asked: tuple[float, float] | None = None
         if pinned is None:
@@ -108,21 +110,24 @@ class Trust:
             self.keys, self.retired = keys_in_force(ring)
 
 
-def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> list[str] | None:
-    """Read pinned keys: the path of engine.pub, or the keys themselves."""
+def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> PinnedKeys | None:
+    """Read pinned keys and the ids of retired ones: the path of engine.pub, or the keys themselves."""
     if keys is None:
         return None
     if isinstance(keys, os.PathLike) or (isinstance(keys, str) and (set(keys) & set("/\\.") or os.path.exists(keys))):
         try:
             with open(keys, encoding="utf-8") as file:
-                return [str(entry["public_key"]) for entry in json.load(file)["keys"] if not entry.get("retired")]
-        except (OSError, ValueError, KeyError, TypeError) as err:
+                content = json.load(file)
+            if content["v"] != 1:
+                raise ValueError("its version is not 1")
+            return keys_in_force(content["keys"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, AskanceError) as err:
             raise Invalid(
                 f"cannot read the engine keys in {os.fspath(keys)}: {err}",
                 code="invalid",
                 hint="Pass engine.pub, which must exist here",
             ) from err
-    return [keys] if isinstance(keys, str) else list(keys)
+    return make_keys([keys] if isinstance(keys, str) else keys), set()
 
 
 @dataclass
