@@ -8,5 +8,5 @@ export { Client, type CallName, type CallsEvent, type GatedTool, type Response, 
 export { AskanceError, Conflict, Forbidden, NotFound, Unavailable, Unfinished } from "./errors.js";
 export { Allowed, Gate, type Answered, type Denied, type GateOptions, type Outcome, type Output, type Proposal, type Result, type RunContext } from "./gate.js";
 export type { Clock, ClientOptions } from "./http.js";
-export { checkStart, checkTask, deriveCallID, digestOf, followKeys, idempotencyKey, readKeys, type CallKey, type Checked, type Checks, type KeySet, type PublicKey, type Verdict } from "./proof.js";
+export { checkStart, checkTask, deriveCallID, digestOf, followKeys, idempotencyKey, readKeys, type CallKey, type Checked, type Checks, type KeySet, type KnownKeys, type PublicKey, type Verdict } from "./proof.js";
 export { Worker, type Task, type WorkerOptions, type WorkerTool } from "./worker.js";

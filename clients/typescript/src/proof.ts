@@ -76,13 +76,19 @@ export async function readPublicKey(public_key: string): Promise<{ id: string; k
   return { id: (await sha256(raw)).slice(0, 16), key };
 }
 
+/** The public keys that a reader trusts, and the ids of retired ones. */
+export interface KnownKeys {
+  trusted: KeySet;
+  retired: Set<string>;
+}
+
 /** Reads public keys, or the text of the file engine.pub, which can contain several. */
-export async function readKeys(texts: readonly string[]): Promise<KeySet> {
-  const out: KeySet = new Map();
+export async function readKeys(texts: readonly string[]): Promise<KnownKeys> {
+  const out: KnownKeys = { trusted: new Map(), retired: new Set() };
   for (const t of texts) {
     if (!t.trimStart().startsWith("{")) {
       const { id, key } = await readPublicKey(t.trim());
-      out.set(id, key);
+      out.trusted.set(id, key);
       continue;
     }
     const file = parseStrict(t);
@@ -91,9 +97,11 @@ export async function readKeys(texts: readonly string[]): Promise<KeySet> {
     for (const k of keys.items) {
       const { id, key } = await readPublicKey(`ed25519:${text(k, "public_key") ?? ""}`);
       if (id !== text(k, "id")) throw new TypeError("the id of a key in the public key file is not that of the key");
-      if (!member(k, "retired")) out.set(id, key);
+      out.trusted.set(id, key);
+      if (member(k, "retired")) out.retired.add(id);
     }
   }
+  for (const id of out.retired) out.trusted.delete(id);
   return out;
 }
 
@@ -108,7 +116,7 @@ function unsigned(node: Node): string {
 }
 
 /** Applies a ring of unknown origin to the keys that a reader trusts. */
-export async function followKeys(ring: readonly EngineKey[], trusted: KeySet, retired: ReadonlySet<string>): Promise<{ trusted: KeySet; retired: Set<string> }> {
+export async function followKeys(ring: readonly EngineKey[], trusted: KeySet, retired: ReadonlySet<string>): Promise<KnownKeys> {
   const known: KeySet = new Map(trusted);
   const gone = new Set(retired);
   const form = (value: object) => canonicalize(JSON.stringify(value));

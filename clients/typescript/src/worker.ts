@@ -4,7 +4,7 @@ import { AskanceError, messageOf, misconfigured } from "./errors.js";
 import { toOutput } from "./gate.js";
 import type { Transport } from "./http.js";
 import { canonicalize, integer, member, text, type Node } from "./json.js";
-import { checkStart, checkTask, followKeys, randomID, readKeys, readTime, type CallKey, type Checked, type KeySet } from "./proof.js";
+import { checkStart, checkTask, followKeys, randomID, readKeys, readTime, type CallKey, type Checked, type KeySet, type KnownKeys } from "./proof.js";
 
 /** One attempt of a call, as a tool sees it. */
 export interface Task {
@@ -77,8 +77,7 @@ export class Worker {
   readonly #tools: readonly WorkerTool[];
   readonly #options: WorkerOptions;
   readonly #begun = new Map<string, number>();
-  #keys: KeySet = new Map();
-  #retired: ReadonlySet<string> = new Set();
+  #known: KnownKeys = { trusted: new Map(), retired: new Set() };
   #asked = -Infinity;
 
   constructor(transport: Transport, tools: readonly WorkerTool[], options: WorkerOptions) {
@@ -98,7 +97,7 @@ export class Worker {
 
   /** Serves the tools until the signal aborts, then ends running calls. It throws if the token may not do this. */
   async run(options: { signal?: AbortSignal } = {}): Promise<void> {
-    if (this.#options.engineKeys !== "server" && this.#keys.size === 0) this.#keys = await readKeys(this.#options.engineKeys);
+    if (this.#options.engineKeys !== "server" && this.#known.trusted.size === 0) this.#known = await readKeys(this.#options.engineKeys);
     const stop = new AbortController();
     const halt = () => stop.abort();
     if (options.signal?.aborted) halt();
@@ -150,21 +149,17 @@ export class Worker {
   /** Updates the engines' keys every ten seconds, and when an unknown key appears. */
   async #keysFor(id: string): Promise<KeySet> {
     const age = this.#transport.clock.monotonic() - this.#asked;
-    if (age < 1000 || (age < keysEvery && this.#keys.has(id))) return this.#keys;
+    if (age < 1000 || (age < keysEvery && this.#known.trusted.has(id))) return this.#known.trusted;
     this.#asked = this.#transport.clock.monotonic();
     try {
       const { keys } = await this.#transport.call<EngineKeysReply>("engineKeys", { retryFor: 0 });
-      if (this.#options.engineKeys === "server") {
-        this.#keys = await readKeys(keys.filter((k) => !k.retired).map((k) => k.public_key));
-      } else {
-        const followed = await followKeys(keys, this.#keys, this.#retired);
-        this.#keys = followed.trusted;
-        this.#retired = followed.retired;
-      }
+      this.#known = this.#options.engineKeys === "server"
+        ? await readKeys(keys.filter((k) => !k.retired).map((k) => k.public_key))
+        : await followKeys(keys, this.#known.trusted, this.#known.retired);
     } catch (err) {
       this.#log(`cannot look up the engines' keys, using the previous ones: ${messageOf(err)}`);
     }
-    return this.#keys;
+    return this.#known.trusted;
   }
 
   /** Processes a task, from its check to the reply to its result. */

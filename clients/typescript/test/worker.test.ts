@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { type Call, Client, type ClientOptions, idempotencyKey, type Task, type WorkerOptions, type WorkerTool } from "@askance/client";
+import { type Call, Client, type ClientOptions, idempotencyKey, readKeys, type Task, type WorkerOptions, type WorkerTool } from "@askance/client";
+import type { EngineKey } from "../dist/api.js";
 import { systemClock } from "../dist/http.js";
 import { canonicalize } from "../dist/json.js";
 import { Server } from "./server.js";
@@ -334,6 +335,33 @@ test("a task that comes twice is not begun twice", async () => {
     return new Response(twice, { status: response.status, headers: response.headers });
   }) });
   assert.equal(runs, 2);
+});
+
+test("a key that the file lists as retired is not trusted again", async () => {
+  const { rows } = readVectors<{ rows: Array<{ name: string; ring: EngineKey[] }> }>("keyrings");
+  const ring = rows.find((r) => r.name === "a successor")?.ring ?? [];
+  const file = JSON.stringify({ v: 1, keys: ring.slice(0, 2).map((k, i) => ({ id: k.id, public_key: k.public_key.slice("ed25519:".length), ...(i > 0 ? { retired: "2026-01-01T00:00:00Z" } : {}) })) });
+  const { trusted, retired } = await readKeys([ring[1]?.public_key ?? "", file]);
+  assert.deepEqual([[...trusted.keys()], [...retired]], [[ring[0]?.id], [ring[1]?.id]]);
+  const { tool, rows: grants } = readVectors<{ tool: string; rows: Array<{ name: string; now: string; record: string }> }>("grants");
+  const genuine = grants.find((r) => r.name === "genuine");
+  assert.ok(genuine && ring[0] && ring[1]);
+  const record = genuine.record.replaceAll(ring[0].id, ring[1].id);
+  const stop = new AbortController();
+  const reasons: unknown[] = [];
+  const engine = changed(async (operation, _, body) => {
+    if (operation === "next") return new Response(`{"tasks":[{"task":"t","delivered":1,"record":${record}}]}`, { headers: { "Content-Type": "application/json" } });
+    if (operation === "keys") return Response.json({ keys: ring });
+    if (operation === "start") {
+      reasons.push(body["refuse"]);
+      stop.abort();
+    }
+    return Response.json({});
+  });
+  const clock = { ...systemClock, now: () => Date.parse(genuine.now) };
+  const client = new Client({ url: "http://127.0.0.1", token: "", fetch: engine, clock });
+  await client.worker([{ ...never, name: tool }], { engineKeys: [file], log: () => undefined }).run({ signal: stop.signal });
+  assert.match(String(reasons[0]), /does not know/);
 });
 
 test("one process begins a grant once, even if an engine lets it start again", async () => {
