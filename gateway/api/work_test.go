@@ -5,12 +5,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -302,12 +307,13 @@ func TestShellWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	url := w.URL
 	begin := func(script, tool string, keys []byte) (worker *exec.Cmd, stop func()) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "engine.pub"), keys, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c := exec.CommandContext(t.Context(), "sh", script, w.URL, tool)
+		c := exec.CommandContext(t.Context(), "sh", script, url, tool)
 		c.Dir, c.Env = dir, append(os.Environ(), "ASKANCE_TOKEN=alpha:"+gatewaytest.Wendy)
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := c.Start(); err != nil {
@@ -338,14 +344,43 @@ func TestShellWorker(t *testing.T) {
 	before, after, _ := strings.Cut(string(program), "run() {")
 	_, after, found := strings.Cut(after, "\n}\n")
 
-	// A result that the server refuses does not end the worker.
+	// If the server refuses a result, the worker reports an error instead, and goes on. It repeats a
+	// request that no engine answered.
+	server, err := neturl.Parse(w.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tries sync.Map // by operation
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, ModifyResponse: func(res *http.Response) error {
+		n, _ := tries.LoadOrStore(res.Request.URL.Path, new(atomic.Int32))
+		switch n.(*atomic.Int32).Add(1) {
+		case 1:
+			res.StatusCode, res.Body = http.StatusServiceUnavailable, io.NopCloser(strings.NewReader(`{"code":"unavailable"}`))
+			res.ContentLength = -1
+			res.Header.Del("Content-Length")
+		case 2:
+			if res.Request.URL.Path != "/v1/work/next" { // else the task comes only after 10 seconds
+				panic(http.ErrAbortHandler) // the connection breaks
+			}
+		}
+		return nil
+	}}
+	busy := httptest.NewServer(proxy)
+	t.Cleanup(busy.Close)
+	url = busy.URL
 	large := filepath.Join(t.TempDir(), "large.sh")
 	if err := os.WriteFile(large, []byte(before+"run() {\n  head -c \"$(jq .n \"$1\")\" /dev/zero | tr '\\0' x\n}\n"+after), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, stop = begin(large, gatewaytest.Job, keys)
 	t.Cleanup(stop)
-	w.A.Propose("s", "refused", "c1", gatewaytest.Job, `{"n": 900000}`)
+	for _, n := range []int{600_000, 900_000} { // beyond the limit of a result, and of a request
+		key = w.A.Propose("s", "refused", fmt.Sprint("c", n), gatewaytest.Job, fmt.Sprintf(`{"n": %d}`, n)).Key
+		c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() })
+		if text := c.Result.Output.String(); c.Result.State != message.ToolResultError || !strings.Contains(text, "ended with success, but its result was refused: ") {
+			t.Errorf("the result of %d bytes is %s %.200q", n, c.Result.State, text)
+		}
+	}
 	key = w.A.Propose("s", "stored", "c2", gatewaytest.Job, `{"n": 3}`).Key
 	if c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() }); c.Result.Output.String() != "xxx" {
 		t.Errorf("the result of the call is %.100q", c.Result.Output.String())
@@ -353,10 +388,10 @@ func TestShellWorker(t *testing.T) {
 	stop()
 
 	// The heartbeats end with the worker, so that its call can end.
-	if !found || !strings.Contains(after, "ask heartbeat") {
+	if !found || !strings.Contains(after, "send heartbeat") {
 		t.Fatal("the worker has no function run, or no heartbeats")
 	}
-	after = strings.Replace(after, "ask heartbeat", ": >beat; ask heartbeat", 1)
+	after = strings.Replace(after, "send heartbeat", ": >beat; send heartbeat", 1)
 	slow := filepath.Join(t.TempDir(), "slow.sh")
 	if err := os.WriteFile(slow, []byte(before+"run() {\n  sleep 300\n}\n"+after), 0o600); err != nil {
 		t.Fatal(err)

@@ -4,9 +4,26 @@ set -eu
 url=$1 tool=$2 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-ask() { # OPERATION BODY: sends a request until there is an answer
-  printf %s "$2" | curl -sS --fail-with-body --retry 30 --retry-delay 1 --retry-connrefused --max-time 60 \
+send() { # OPERATION BODY: sends a request once; the answer is in the file of its name
+  printf %s "$2" | curl -sS --fail-with-body --max-time 60 -o "$dir/$1" \
     -H "Authorization: Bearer $ASKANCE_TOKEN" -H 'Content-Type: application/json' --data-binary @- "$url/v1/work/$1"
+}
+ask() { # OPERATION BODY: sends a request until an engine answers
+  : >"$dir/$1"
+  until send "$1" "$2"; do
+    case $(jq -r .code "$dir/$1" 2>&1) in
+      invalid | too_large | forbidden | not_found | finished | superseded | interrupted | wrong_state) return 1 ;;
+    esac
+    sleep 1
+  done
+}
+report() { # FILE STATE: sends the result
+  ask result "$(jq -c --argjson own "$own" --arg tool "$tool" --arg state "$2" --rawfile out "$1" \
+    '$own + {result: {type: "tool_result", id: .tool_call_id, name: $tool, output: $out, state: $state}}' "$dir/call")" && return
+  cat "$dir/result" >&2
+  jq -e --arg file "$1" '(.code == "invalid" or .code == "too_large") and ($file | endswith("/output"))' "$dir/result" >/dev/null || return 0
+  echo "the tool ran and ended with $2, but its result was refused: $(jq -r .detail "$dir/result")" >"$dir/refused"
+  report "$dir/refused" error
 }
 bytes() { tr -- '-_' '+/' | openssl base64 -d -A; } # base64url with its padding
 signed() { # PREFIX FILE: did an engine that we trust sign the object?
@@ -20,7 +37,7 @@ run() { # the tool: arguments in, result out; the key makes a second run harmles
   printf 'refunded %s under %s\n' "$(cat "$1")" "$2"
 }
 
-while ask next "{\"tool_name\":\"$tool\"}" >"$dir/next"; do
+while ask next "{\"tool_name\":\"$tool\"}"; do
   jq -e '.tasks[0]' "$dir/next" >"$dir/task" || continue
   jq .record.call "$dir/task" >"$dir/call"
   jq .attempt.grant "$dir/call" >"$dir/grant"
@@ -34,20 +51,19 @@ while ask next "{\"tool_name\":\"$tool\"}" >"$dir/next"; do
     and $g.attempt == .attempt.number and $g.bundle == $r.bundle and (now | todate[:19]) < $g.expires[:19]' "$dir/call" >/dev/null ||
     start=$(printf '%s' "$start" | jq -c '. + {refuse: "the grant is not for this call"}')
   began=$(jq -n 'now * 1000 | floor')
-  ask start "$start" >"$dir/start" && signed askance-start-v1 "$dir/start" &&
+  ask start "$start" && signed askance-start-v1 "$dir/start" &&
     jq -e --argjson s "$start" '. as $r | ["claim", "request", "grant_nonce", "attempt", "tool_call_id"] | all(. as $k | $r[$k] == $s[$k])' "$dir/start" >/dev/null && started=yes || started=no
-  ask ack "$(jq -c --arg tool "$tool" '{tool_name: $tool, task}' "$dir/task")" >/dev/null
+  ask ack "$(jq -c --arg tool "$tool" '{tool_name: $tool, task}' "$dir/task")" || true
   [ $started = yes ] || { sleep 1; continue; }
   if [ $((($(jq -n 'now * 1000 | floor') - began) * 4)) -gt $(($(jq .lease_ms "$dir/start") * 3)) ]; then
-    ask result "$(printf '%s' "$own" | jq -c '. + {not_begun: "the start was answered too late"}')" >/dev/null || true
+    ask result "$(printf '%s' "$own" | jq -c '. + {not_begun: "the start was answered too late"}')" || true
     continue
   fi
-  while sleep "$(jq '.heartbeat_ms / 1000' "$dir/start")" && kill -0 $$; do ask heartbeat "$own"; done >/dev/null 2>&1 &
+  while sleep "$(jq '.heartbeat_ms / 1000' "$dir/start")" && kill -0 $$; do send heartbeat "$own" || true; done >/dev/null 2>&1 &
   beats=$! state=success
   jq -jr .input "$dir/call" >"$dir/input"
   run "$dir/input" "$(jq -r .idempotency_key "$dir/start")" >"$dir/output" || state=error
-  ask result "$(jq -c --argjson own "$own" --arg tool "$tool" --arg state $state --rawfile out "$dir/output" \
-    '$own + {result: {type: "tool_result", id: .tool_call_id, name: $tool, output: $out, state: $state}}' "$dir/call")" >/dev/null || echo "a result was refused" >&2
+  report "$dir/output" $state
   kill $beats
 done
 cat "$dir/next" >&2
