@@ -108,27 +108,37 @@ func (d *door) dial(ctx context.Context, env *environment) (*link, error) {
 	if err := d.check(env); err != nil {
 		return nil, err
 	}
-	client, space := remote.New(d.server, d.tokenIfAny), env.cfg.spaceID()
-	if from := env.found.source("space"); from == byNone || from > max(byVariable, env.found.source("server")) { // a file says it of another server
-		space = ""
-	}
+	client, space := remote.New(d.server, d.tokenIfAny), d.namedSpace(env)
 	client.Host = d.host
 	if token, err := d.tokenIfAny(); err == nil && token == "" && space != "" && d.host == "" && isHere(d.server) {
 		client.Host = auth.SpaceHost(space)
 	}
-	who, err := client.Whoami(ctx)
-	if err != nil {
-		return nil, d.adviseToken(err)
-	}
-	info, err := client.Info(ctx)
+	who, err := d.whoami(ctx, client, space)
 	if err != nil {
 		return nil, err
 	}
-	if space != "" && space != info.Space {
-		return nil, usagef("--space is %q, but the login of %s at this server is valid only for the space %q; leave out --space, or use a token for %[1]q", space, who.Name, info.Space)
-	}
-	env.cfg.As, env.cfg.Space = who.Name, string(info.Space)
+	env.cfg.As, env.cfg.Space = who.Name, string(who.Space)
 	return &link{Client: client, roles: who.Roles, live: true, audit: noAudit{}, close: func() error { return nil }}, nil
+}
+
+// namedSpace returns the space that the user named for this server, or "".
+func (d *door) namedSpace(env *environment) toolcall.SpaceID {
+	if from := env.found.source("space"); from == byNone || from > max(byVariable, env.found.source("server")) { // a file says it of another server
+		return ""
+	}
+	return env.cfg.spaceID()
+}
+
+// whoami returns the identity of the token, and refuses one of another space than the named one.
+func (d *door) whoami(ctx context.Context, client *remote.Client, space toolcall.SpaceID) (remote.Identity, error) {
+	who, err := client.Whoami(ctx)
+	if err != nil {
+		return who, d.adviseToken(err)
+	}
+	if space != "" && space != who.Space {
+		return who, usagef("--space is %q, but the login of %s at this server is valid only for the space %q; leave out --space, or use a token for %[1]q", space, who.Name, who.Space)
+	}
+	return who, nil
 }
 
 // isHere reports whether a server is on this machine.

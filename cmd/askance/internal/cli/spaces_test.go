@@ -202,6 +202,8 @@ func TestSpacesAreApart(t *testing.T) {
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--nats", s.url, "--creds", ann, "--space", "team-b")
 	write(t, "ann.token", token["default"])
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--server", s.http, "--token-file", "ann.token", "--space", "team-b")
+	write(t, "wk.token", strings.TrimSpace(ok(t, "token", "create", "wk", "--role", "worker", "--tool", "pay", "--data", "data")))
+	fails(t, cli.ExitUsage, "valid only for the space", "worker", "--server", s.http, "--token-file", "wk.token", "--engine-key", "data/engine.pub", "--space", "team-b", "--tool", "pay", "--", "cat")
 	if out := ok(t, "list", "--nats", s.url, "--creds", ann); strings.Contains(out, "c1") {
 		t.Errorf("the approver of another space sees\n%s", out)
 	}

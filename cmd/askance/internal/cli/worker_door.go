@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/hook"
+	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/httpwork"
@@ -97,6 +98,10 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 	}
 	if d.server != "" {
 		d.address = bus.RedactURL(d.server)
+		if space := d.namedSpace(env); space != "" {
+			_, err = d.whoami(ctx, remote.New(d.server, d.token), space)
+			return err
+		}
 		_, err = d.token()
 		return err
 	}

@@ -78,7 +78,7 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 // Whoami returns the identity that the server derives from the token.
 func (c *Client) Whoami(ctx context.Context) (who Identity, err error) {
 	op := &api.Operation{Name: "whoami", HTTP: &api.HTTP{Method: http.MethodGet, Path: "/v1/whoami"}}
-	if err = c.Do(ctx, op, &who); err == nil && who.Name == "" {
+	if err = c.Do(ctx, op, &who); err == nil && (who.Name == "" || who.Space == "") {
 		err = unlike(op, nil)
 	}
 	return who, err
@@ -96,10 +96,11 @@ func (c *Client) Do(ctx context.Context, op *api.Operation, into any) error {
 	return nil
 }
 
-// Identity is the name and the roles of a token.
+// Identity is the name, the space and the roles of a token.
 type Identity struct {
-	Name  string          `json:"name"`
-	Roles []toolcall.Role `json:"roles"`
+	Name  string           `json:"name"`
+	Space toolcall.SpaceID `json:"space"`
+	Roles []toolcall.Role  `json:"roles"`
 }
 
 func unlike(op *api.Operation, err error) error {
