@@ -401,6 +401,34 @@ async def tampered(
             await running
 
 
+@pytest.mark.parametrize(("status", "code"), [(500, "internal"), (507, "full"), (507, "foreign_stream")])
+def test_result_is_sent_until_it_is_answered(server: Server, session: str, status: int, code: str) -> None:
+    """An engine that cannot store the result now says nothing about the call."""
+
+    class Failing(AsyncClient):
+        failures = 2
+
+        async def _perform(self, effect: Any) -> Any:
+            if getattr(effect, "path", "").endswith("/result") and self.failures > 0:
+                self.failures -= 1
+                problem = json.dumps({"code": code, "detail": "it failed"}).encode()
+                return askance._core.Reply(status, {"content-type": "application/problem+json"}, problem)
+            return await super()._perform(effect)
+
+    async def story() -> dict[str, Any]:
+        propose(server, session, "brittle")
+        async with Failing(server.url, server.tokens["wendy"]) as client:
+            client._sleep = lambda seconds: asyncio.sleep(0)
+            worker = client.worker([client.tool(name="brittle")(lambda: "ok")], engine_keys=server.engine_key)
+            running = asyncio.create_task(worker.run())
+            call = await asyncio.to_thread(await_end, server, session)
+            worker.stop()
+            await running
+            return call
+
+    assert asyncio.run(story())["result"]["output"] == "ok"
+
+
 def change_input(operation: str, body: dict[str, Any]) -> None:
     for task in body.get("tasks", []):
         call = task["record"]["call"]

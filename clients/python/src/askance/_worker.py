@@ -222,7 +222,7 @@ class Attempt:
             try:
                 return await self.worker.post(what, operation, body)
             except AskanceError as err:
-                if once or not (err.retryable or err.code in ("unknown_outcome", "invalid_reply")):
+                if once or err.code in GONE | NOT_OURS:
                     raise
                 log.warning("%s; sending it again", err)
             tries += 1
