@@ -1,6 +1,6 @@
 // A worker over HTTP: see gateway/api/WORK.md.
 import type { EngineKeysReply, HeartbeatReply, ResultReply } from "./api.js";
-import { AskanceError, messageOf, misconfigured } from "./errors.js";
+import { AskanceError, Forbidden, messageOf, misconfigured } from "./errors.js";
 import { toOutput } from "./gate.js";
 import type { Transport } from "./http.js";
 import { canonicalize, integer, member, text, type Node } from "./json.js";
@@ -123,7 +123,13 @@ export class Worker {
           await Promise.race(running);
           continue;
         }
-        for (const task of await this.#next(tool, slots - running.size, stop)) {
+        const tasks = await this.#next(tool, slots - running.size, stop).catch(async (err: unknown) => {
+          if (stop.aborted || err instanceof Forbidden) throw err;
+          this.#log(`${messageOf(err)}; asking again`);
+          await this.#transport.clock.sleep(returnDelay / 2, stop);
+          return [];
+        });
+        for (const task of tasks) {
           const run = this.#attend(tool, task, stop, runs.signal).catch((err: unknown) => this.#log(`a task of ${tool.name} failed: ${messageOf(err)}`));
           running.add(run);
           void run.finally(() => running.delete(run));

@@ -401,6 +401,18 @@ test("one process begins a grant once, even if an engine lets it start again", a
   assert.ok(served.filter((o) => o === "ack").length >= 3);
 });
 
+test("a worker outlives replies that are not from an engine", async () => {
+  let replies = 0;
+  const log = await working([{ name: "job", run: () => "ok" }], async () => {
+    assert.equal((await finished(await propose("strange", "job"))).result?.output, "ok");
+  }, { clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms / 100, signal) }, fetch: changed(async (operation, send) => {
+    if (operation !== "next" || ++replies > 3) return send();
+    const problem = { code: ["damaged", "internal"][replies - 1], detail: "later" };
+    return replies === 3 ? new Response("<h1>Maintenance</h1>") : new Response(JSON.stringify(problem), { status: [503, 500][replies - 1] ?? 0, headers: { "Content-Type": "application/problem+json" } });
+  }) });
+  assert.equal(log.filter((line) => /asking again/.test(line)).length, 3);
+});
+
 test("a stopping worker finishes what runs", async () => {
   let begun = () => {};
   let release = () => {};
