@@ -2,7 +2,7 @@
 import type { Call, Denial, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
 import { AskanceError, Conflict, invalidReply, messageOf, Unfinished } from "./errors.js";
 import { encodeID, type Transport } from "./http.js";
-import { canonicalize, parseStrict } from "./json.js";
+import { canonicalize, parseStrict, writeJSON } from "./json.js";
 import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js";
 
 /** A call that a model wants. */
@@ -119,7 +119,15 @@ export function toOutput(value: unknown): Output {
   if (value === undefined || value === null) return "";
   const isBlock = (b: unknown) => typeof b === "object" && b !== null && ["text", "data"].includes(String((b as { type?: unknown }).type)) && ("text" in b || "source" in b);
   if (Array.isArray(value) && value.length > 0 && value.every(isBlock)) return value as Output;
-  return (typeof value === "string" ? value : JSON.stringify(value) ?? "").replace(/\p{Surrogate}/gu, "\ufffd");
+  return (typeof value === "string" ? value : writeJSON(value)).replace(/\p{Surrogate}/gu, "\ufffd");
+}
+
+function writeInput(name: string, input: unknown): string {
+  try {
+    return writeJSON(input ?? {});
+  } catch (cause) {
+    throw new AskanceError(`cannot propose a call of ${name}: its arguments are no JSON (${messageOf(cause)})`, { code: "invalid", hint: "Use finite numbers, strings, booleans, lists and objects", cause });
+  }
 }
 
 /** The text of a result; text blocks are joined by line feeds. */
@@ -262,7 +270,7 @@ export class Gate {
   async #identify(proposals: readonly Proposal[]): Promise<Identified[]> {
     const out: Identified[] = [];
     for (const p of proposals) {
-      const input = typeof p.input === "string" ? p.input : JSON.stringify(p.input ?? {});
+      const input = typeof p.input === "string" ? p.input : writeInput(p.name, p.input);
       let id = p.id;
       if (id === undefined) {
         const same = await deriveCallID(this.reply, 0, p.name, input);

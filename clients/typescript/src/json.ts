@@ -94,6 +94,17 @@ export function parseStrict(text: string, maxDepth = 1000): Node {
   return node;
 }
 
+/** Writes a value as JSON text. It refuses what JSON would change or leave out. */
+export function writeJSON(value: unknown): string {
+  const text = JSON.stringify(value, (name, v: unknown) => {
+    const isLost = typeof v === "number" ? !Number.isFinite(v) : typeof v === "function" || v instanceof Map || v instanceof Set;
+    if (isLost) throw new TypeError(`the value ${name} has no JSON form`);
+    return v;
+  });
+  if (text === undefined) throw new TypeError("the value has no JSON form");
+  return text;
+}
+
 /** Writes a value in the canonical form. Numbers that the form would change are refused. */
 export function canonicalize(value: string | Node): string {
   const node = typeof value === "string" ? parseStrict(value) : value;

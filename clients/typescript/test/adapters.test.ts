@@ -238,7 +238,7 @@ test("Vercel AI SDK: what changes or is lost after the proposal does not run", a
   assert.equal(await running, "paid");
   assert.deepEqual(got, [5]);
   for (const cents of [Infinity, new Map([["a", 1]])]) {
-    await assert.rejects(execute({ cents }, { toolCallId: "d", messages: [] }), /no JSON: cents/);
+    await assert.rejects(execute({ cents }, { toolCallId: "d", messages: [] }), /no JSON: the value cents/);
   }
 });
 

@@ -179,6 +179,13 @@ test("a result that is not JSON, and one that cannot be reported: the model is t
   assert.match((await look({}, { session: "unreported", reply: "r", id: "c" })).text, /The tool ran, do not call it again/);
 });
 
+test("arguments that JSON would change are not proposed", async () => {
+  const gate = server.client("bot").gate("no-json", "r");
+  for (const n of [NaN, -Infinity, 1n, new Set([1]), () => 1]) {
+    await assert.rejects(gate.propose([{ name: "look", input: { n } }]), { code: "invalid", message: /arguments are no JSON/ });
+  }
+});
+
 test("abort while it runs: reported as interrupted", async () => {
   const abort = new AbortController();
   const outcome = allowed(await server.client("bot").gate("abort-run", "r").call("look", {}, { id: "c" }));

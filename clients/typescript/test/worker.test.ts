@@ -413,6 +413,16 @@ test("a worker outlives replies that are not from an engine", async () => {
   assert.equal(log.filter((line) => /asking again/.test(line)).length, 3);
 });
 
+test("values that JSON would change are not reported as a success", async () => {
+  for (const [i, value] of [{ n: NaN }, [Infinity], new Map([["a", 1]]), 1n].entries()) {
+    await working([{ name: "job", run: () => value }], async () => {
+      const { result } = await finished(await propose(`lost-${i}`, "job"));
+      assert.equal(result?.state, "error");
+      assert.match(String(result?.output), /the tool ran, but its output is not JSON/);
+    });
+  }
+});
+
 test("a stopping worker finishes what runs", async () => {
   let begun = () => {};
   let release = () => {};

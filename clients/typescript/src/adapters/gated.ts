@@ -2,6 +2,7 @@
 import type { ParentKey, ToolDefinition } from "../api.js";
 import type { Client } from "../client.js";
 import { messageOf } from "../errors.js";
+import { writeJSON } from "../json.js";
 import { sha256 } from "../proof.js";
 
 /** Settings of every adapter. */
@@ -89,13 +90,11 @@ export async function deriveReply(messages: unknown): Promise<string> {
 
 /** Writes arguments as JSON text. What JSON would change is refused: people would see other arguments than the tool. */
 export function inputTextOf(tool: string, input: unknown): string {
-  const text = JSON.stringify(input ?? {}, (name, value: unknown) => {
-    const isLost = typeof value === "number" ? !Number.isFinite(value) : typeof value === "function" || value instanceof Map || value instanceof Set;
-    if (isLost) throw new AdapterError(`the arguments of ${tool} are no JSON: ${name}`);
-    return value;
-  });
-  if (text === undefined) throw new AdapterError(`the arguments of ${tool} are no JSON`);
-  return text;
+  try {
+    return writeJSON(input ?? {});
+  } catch (cause) {
+    throw new AdapterError(`the arguments of ${tool} are no JSON: ${messageOf(cause)}`, { cause });
+  }
 }
 
 /** Whether the framework's arguments are still those that were approved: others can have changed them meanwhile. */
