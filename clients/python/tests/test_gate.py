@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
 
 import askance
 from askance import Allowed, Answered, Denied
@@ -62,3 +65,11 @@ def test_answered(server: Server, session: str) -> None:
         outcome = waiting.result()
     assert isinstance(outcome, Answered)
     assert outcome.output == "done by hand"
+
+
+def test_arguments_that_are_no_object_are_not_proposed(server: Server, session: str) -> None:
+    """A list of pairs would become an object, and people would see other arguments than the model wrote."""
+    gate = server.client().gate(session, "r1")
+    for arguments in ([["a", 1]], [], None, 3, True):
+        with pytest.raises(askance.Invalid, match="cannot use the arguments"):
+            gate.call("lookup", cast(Any, arguments), id="c1")

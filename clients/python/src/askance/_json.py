@@ -133,9 +133,11 @@ def write(value: object) -> str:
 
 def input_text(value: str | Mapping[str, Any]) -> str:
     """Return the JSON text of a call's arguments. A text stays unchanged, byte for byte."""
-    if not isinstance(value, str):
+    if isinstance(value, Mapping):
         return write(dict(value))
     try:
+        if not isinstance(value, str):
+            raise ValueError(f"they are a {type(value).__name__}")
         parse(value)
     except ValueError as err:
         raise Invalid(
