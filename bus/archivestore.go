@@ -379,7 +379,9 @@ func backUpArchives(ctx context.Context, all []*archived, from ArchiveStore, fol
 	var list []copiedArchive
 	for _, a := range all {
 		c := copiedArchive{a.Name, a.Index, a.File}
-		if err := copyFile(ctx, a.Name+archive.IndexSuffix, a.Index, from, to); err != nil {
+		if err := copyFile(ctx, a.Name+archive.IndexSuffix, a.Index, from, to); secretfile.IsDiskFull(err) {
+			return secretfile.Error(op, folder, err)
+		} else if err != nil {
 			return &message.Error{Code: message.CodeNotFound, Op: op, What: "cannot copy the index of the archive " + a.Name + ", without which a restored journal refuses all new calls", Hint: "name the data folder that has the archives with --data", Err: err}
 		}
 		switch err := copyFile(ctx, a.Name+archive.FileSuffix, a.File, from, to); {
@@ -387,6 +389,8 @@ func backUpArchives(ctx context.Context, all []*archived, from ArchiveStore, fol
 			c.File, out.Missing = proof.Sum{}, append(out.Missing, a.Name+archive.FileSuffix)
 		case errors.Is(err, errChanged):
 			return &message.Error{Code: message.CodeDamaged, Op: op, What: "the file " + a.Name + archive.FileSuffix + " differs from what was signed", Hint: "put the original file back, or move this file away: the backup can then prove its records but does not contain them", Err: err}
+		case secretfile.IsDiskFull(err):
+			return secretfile.Error(op, folder, err)
 		case err != nil:
 			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the file " + a.Name + archive.FileSuffix + " cannot be copied", Hint: "check its permissions and the free space for the backup, remove the folder and try again", Err: err}
 		}

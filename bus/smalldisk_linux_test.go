@@ -53,6 +53,17 @@ func occupy(t *testing.T, dir string, left int64) (file string) {
 	return file
 }
 
+// A backup whose disk is full says so, not that archives are missing.
+func TestBackupOnAFullDisk(t *testing.T) {
+	dir := smallDisk(t)
+	w := newArchiving(t)
+	w.archive()
+	occupy(t, dir, 0)
+	if _, err := bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), filepath.Join(dir, "backup"), bus.ArchiveFolder(w.folder)); errors.Is(err, message.ErrNotFound) || !errors.Is(err, message.ErrFull) {
+		t.Errorf("backup: %v", err)
+	}
+}
+
 // The limit after a restart includes what the journal already uses, so other files that fill the
 // disk do not put the limit below that.
 func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {

@@ -248,7 +248,9 @@ func changeFile(ctx context.Context, path string, f func([]Token) ([]Token, erro
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(ctx, lockFor)
 	defer cancel()
-	if ok, err := lock.TryLockContext(ctx, lockFor/100); err != nil || !ok {
+	if _, err := lock.TryLockContext(ctx, lockFor/100); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("change tokens: %w", err)
+	} else if err != nil {
 		return &message.Error{Code: message.CodeUnavailable, Op: "change tokens", What: "another process changes " + path, Hint: "try again", Err: err}
 	}
 	defer func() { _ = lock.Unlock() }() // the end of the process also releases it

@@ -188,6 +188,18 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
+// A lock file that cannot be opened is no other process, for which trying again would help.
+func TestTokenLockThatCannotBeOpened(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.json")
+	if err := os.Mkdir(path+".lock", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "default", Roles: []toolcall.Role{toolcall.RoleApprover}})
+	if err == nil || errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("a new token: %v", err)
+	}
+}
+
 func TestTokenFileIsStrict(t *testing.T) {
 	const hash = `"hash":"sha256:` + "0000000000000000000000000000000000000000000000000000000000000000" + `"`
 	const rest = `"space":"s","roles":["approver"],"created":"2026-01-01T00:00:00Z",` + hash
