@@ -177,7 +177,7 @@ func plainError(ctx context.Context, err error) string {
 	} else if _, ok := errors.AsType[*net.DNSError](err); ok {
 		why = "its name cannot be resolved"
 	} else if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		why = "its certificate is not valid for this address"
+		why = "its certificate cannot be verified"
 	}
 	return "the receiver could not be reached: " + why
 }
