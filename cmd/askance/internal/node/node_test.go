@@ -406,7 +406,7 @@ func TestConsoleURLOfAllAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer lock.Close()
+		t.Cleanup(func() { _ = lock.Close() })
 		if _, err := d.WriteConsole(recorded); err != nil {
 			t.Fatal(err)
 		}
