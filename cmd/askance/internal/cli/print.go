@@ -84,16 +84,11 @@ func (env *environment) checkFormat(c *cobra.Command) error {
 	if _, ok := f.Value.(formatFlag); !ok {
 		return nil // the command has a flag of its own with this name
 	}
-	switch env.format {
-	case formatText, formatWide:
-		if env.json && f.Changed {
-			return usagef("--json and --output %s contradict each other: leave out one of them", env.format)
-		}
-	case formatName:
-		if c.Annotations[printsNames] == "" {
-			return usagef("--output name is for lists of calls: use text, wide, json or yaml")
-		}
-	case formatJSON, formatYAML:
+	switch {
+	case f.Changed && env.format != formatJSON && env.json && c.Flags().Changed("json"):
+		return usagef("--json and --output %s contradict each other: leave out one of them", env.format)
+	case env.format == formatName && c.Annotations[printsNames] == "":
+		return usagef("--output name is for lists of calls: use text, wide, json or yaml")
 	}
 	return nil
 }

@@ -59,12 +59,22 @@ func Main(ctx context.Context, std IO, args []string) int {
 		return ExitOK
 	}
 	env.command = ran.CommandPath()
+	env.json = env.json || jsonWanted(args) // an unknown flag ends the reading of flags
 	err = env.found.explain(err)
 	env.report(err)
 	if ran.Annotations[blockOnFailure] != "" {
 		return ExitUsage
 	}
 	return ExitCode(err)
+}
+
+// jsonWanted reports whether the flags of a command line that failed have --json.
+func jsonWanted(args []string) bool {
+	flags := args
+	if i := slices.Index(args, "--"); i >= 0 {
+		flags = args[:i]
+	}
+	return slices.Contains(flags, "--json")
 }
 
 func newRootCommand(env *environment) *cobra.Command {
