@@ -222,6 +222,7 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 	}
 	c.addActions(p, base, q.Get("revise") != "" || f != nil && f.Do != "")
 	c.openPanel(p, f)
+	c.offerPeople(ctx, client, p.Name)
 	if c.Open || q.Get("explain") != "" {
 		c.Explained = explain(ctx, client, call)
 		c.Explained.Folded = c.Open && q.Get("explain") == ""

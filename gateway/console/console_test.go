@@ -94,9 +94,12 @@ func TestResponseForTool(t *testing.T) {
 func TestHandOver(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
+	w.A.Approve(gatewaytest.Bob, w.A.Ask("s1", "r1", "c0"))
+	w.A.Approve(gatewaytest.Ann, w.A.Ask("s1", "r1", "c00"))
 	k := w.A.Ask("s1", "r1", "c1")
 	b.goTo(callPath(k))
 	b.press("h")
+	b.until(`[...document.querySelector("#to").list.options].map((o) => o.value).join() === "bob"`)
 	b.write("#to", "bob")
 	b.write("#note", "you know them")
 	b.click("#panel .main-action")

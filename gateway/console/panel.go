@@ -70,6 +70,7 @@ type panel struct {
 	Limits  *toolcall.RememberLimits
 	CanTerm bool           // a standing approval may have limits
 	Stated  []asked.Stated // what resolve can state
+	People  []string       // who may respond after a delegation, as far as is known
 	Hidden  bool
 	Post    string
 	Back    string // the page without the form
@@ -119,6 +120,22 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 	}
 	if f.Do == doApprove || f.Do == doEdit {
 		c.offerStanding(v)
+	}
+}
+
+// offerPeople offers the reviewers to whom the request can be delegated.
+func (c *card) offerPeople(ctx context.Context, client engine.Client, who string) {
+	if c.Panel == nil || c.Panel.Do != doDelegate || c.Panel.Stale != "" {
+		return
+	}
+	load, err := client.Load(ctx, toolcall.LoadRequest{V: 1})
+	if err != nil {
+		return // the name can be typed
+	}
+	for _, r := range load.People {
+		if !toolcall.IsSamePerson(r.Name, who) && asked.MayRespond(c.Call, r.Name) != asked.No {
+			c.Panel.People = append(c.Panel.People, r.Name)
+		}
 	}
 }
 

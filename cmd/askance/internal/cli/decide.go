@@ -368,7 +368,7 @@ func newResultCommand(env *environment) *cobra.Command {
 }
 
 func newDelegateCommand(env *environment) *cobra.Command {
-	return newRespondCommand(env, &cobra.Command{
+	c := newRespondCommand(env, &cobra.Command{
 		Use:        "delegate CALL [--to NAME]",
 		SuggestFor: []string{"skip", "forward", "assign"},
 		Short:      "Delegate an approval request to another person, or skip it",
@@ -394,6 +394,18 @@ revoked. Only people who could respond before can respond now.`,
 			return toolcall.Response{Kind: d.kind.sends.Kind, To: d.to, Note: d.note}, nil
 		},
 	})
+	_ = c.RegisterFlagCompletionFunc("to", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return askLive(env, c, func(ctx context.Context, l *link) (names []string, err error) {
+			load, err := l.Load(ctx, toolcall.LoadRequest{V: 1})
+			for _, r := range load.People {
+				if term.SafeLine(r.Name) == r.Name {
+					names = append(names, r.Name)
+				}
+			}
+			return names, err
+		}), cobra.ShellCompDirectiveNoFileComp
+	})
+	return c
 }
 
 // checkInput checks new arguments that were read.
