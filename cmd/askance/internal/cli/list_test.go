@@ -83,6 +83,9 @@ func TestListFiltersAndColumns(t *testing.T) {
 	if out := run(t, "__complete", "approve", "--data", s.data, "call_pay", "").out; !strings.Contains(out, "call_boss\t") || strings.Contains(out, "call_pay\t") {
 		t.Errorf("completion of a second call:\n%s", out)
 	}
+	if out := run(t, "__complete", "delegate", "call_boss", "--data", s.data, "--to", "").out; !strings.HasPrefix(out, "boss\n") {
+		t.Errorf("completion of --to:\n%s", out)
+	}
 	// The shortened id still names the call.
 	ok(t, append([]string{"show", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX"}, at...)...)
 }
