@@ -181,14 +181,18 @@ func TestOffline(t *testing.T) {
 	b.expect("ERR_INTERNET_DISCONNECTED")
 	b.network(true)
 	b.see("Not connected. The page may be out of date, so you cannot send a response.")
-	b.until(`document.querySelector("#panel .main-action").disabled`)
+	b.until(`document.querySelector("#panel .main-action").disabled && document.querySelector("#said").textContent.startsWith("Not connected.")`)
 	b.shot("down")
 	other := w.A.Ask("s1", "r1", "c2")
 	b.network(false)
 	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelectorAll(".row").length === 2`)
 	b.until(`!document.querySelector("#panel .main-action").disabled && document.querySelector("#feedback").value === "kept"`)
+	b.until(`document.querySelector("#said").textContent === "Connected again."`)
 	w.A.Approve(gatewaytest.Bob, other)
 	b.until(`document.querySelectorAll(".row").length === 1`)
+	eval[bool](b, `(window.fetch = () => new Promise(() => {}), true)`) // a slow network
+	b.click("#panel .main-action")
+	b.until(`getComputedStyle(document.querySelector("#panel .buttons"), "::after").content.includes("Sending")`)
 }
 
 // When the login ends, text that a person typed stays, and can be sent after a login in another tab.
@@ -213,6 +217,7 @@ func TestLoginEnds(t *testing.T) {
 	}
 	logIn("who=; max-age=0")
 	b.see("Your login ended.")
+	b.until(`document.querySelector("#said").textContent.includes("Your login ended.")`)
 	logIn("who=alpha." + gatewaytest.Ann)
 	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelector("#ended").hidden`)
 	b.send()

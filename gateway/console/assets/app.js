@@ -72,7 +72,11 @@ async function refresh() {
     const page = await ask(still ? '/inbox' : here);
     if (mine !== visit || here !== location.href || sending) { later(); return true; } // the person opened another page meanwhile
     if (isOthers(page.doc) || !still && new URL(page.url).pathname !== location.pathname) {
-      if (drafts($('main'))) { $('ended').hidden = false; return false; }
+      if (drafts($('main'))) {
+        if ($('ended').hidden) say($('ended').textContent);
+        $('ended').hidden = false;
+        return false;
+      }
       if (isOthers(page.doc)) location.reload(); else location.href = page.url;
       return true;
     }
@@ -104,8 +108,12 @@ function progressed({ id, line }) {
   if (end) log.scrollTop = log.scrollHeight;
 }
 
+let connected = true; // as the person was told
+
 // A page that may be out of date sends nothing.
 function told(live) {
+  if (live !== connected) say(live ? 'Connected again.' : 'Not connected. You cannot send a response.');
+  connected = live;
   document.body.classList.toggle('offline', !live);
   if (live) $('ended').hidden = true;
   guard();
@@ -114,6 +122,7 @@ function told(live) {
 let watcher;
 
 function guard() {
+  document.body.classList.toggle('sending', sending);
   const over = document.querySelector('[data-expires][data-over]');
   const off = sending || !stream.live || Boolean(over && $('bar'));
   for (const el of document.querySelectorAll('[data-live-only]')) {
