@@ -52,6 +52,21 @@ func TestPhone(t *testing.T) {
 // overlapping returns the names of tools that do not fit into their cell.
 const overlapping = `[...document.querySelectorAll(".history tbody .tool")].filter((e) => e.offsetParent && e.offsetLeft + e.offsetWidth > e.closest("td").offsetLeft + e.closest("td").offsetWidth).map((e) => e.innerText)`
 
+// At a large zoom no bars stay on the screen: they would cover what runs.
+func TestLargeZoom(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	w.A.Ask("s1", "r1", "c2")
+	b.do(chromedp.EmulateViewport(320, 256)) // 400 % on a screen of 1280 by 1024
+	for _, path := range []string{callPath(k), callPath(k) + "&do=approve", "/inbox", "/inbox/bulk?do=approve&all=1"} {
+		b.goTo(path)
+		if tall := eval[float64](b, `[...document.querySelectorAll("body *")].filter((e) => /fixed|sticky/.test(getComputedStyle(e).position)).reduce((sum, e) => sum + e.offsetHeight, 0)`); tall > 64 {
+			t.Errorf("%s: bars of %v pixels do not scroll away", path, tall)
+		}
+	}
+}
+
 // At every width what would run is readable next to the responses, which are on one line on a desktop.
 func TestWidths(t *testing.T) {
 	w := world(t, gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "behavior: ask\n", "behavior: ask\n    expiry: 2h\n", 1)))
