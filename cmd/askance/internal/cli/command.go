@@ -230,7 +230,7 @@ func unknownCommand(c *cobra.Command, word string) error {
 				names = append(names, sub.Name()+" "+word)
 			}
 		}
-		words = append(words, sub.Name())
+		words = append(append(words, sub.Name()), sub.Aliases...)
 	}
 	if len(names) == 0 {
 		names = spelling.Nearest(word, words)

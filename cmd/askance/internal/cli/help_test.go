@@ -67,6 +67,7 @@ func TestUsageErrors(t *testing.T) {
 		{`unknown command "verify" for askance; did you mean audit verify?`, "verify"},
 		{`unknown command "export" for askance; did you mean audit export?`, "export"},
 		{`unknown command "archive" for askance; did you mean journal archive?`, "archive --older-than 30d"},
+		{`unknown command "chek" for askance policy; did you mean check?`, "policy chek"},
 		{"expected one shell of bash, fish, powershell and zsh", "completion ksh"},
 		{`unexpected argument "x"`, "completion bash x"},
 		{"unknown flag: --foo", "list --foo"},

@@ -168,6 +168,7 @@ func refuseUnknownShells(c *cobra.Command) {
 	for _, shell := range newGroup(completion).Commands() {
 		shell.Args = noArgs
 	}
+	completion.Example = "  source <(askance completion bash)\n  askance completion fish > ~/.config/fish/completions/askance.fish"
 	completion.Args = wantArgs(0, "one shell of bash, fish, powershell and zsh")
 }
 
