@@ -37,7 +37,9 @@ func TestConditionsOnCommands(t *testing.T) {
 		{someCalls + `cmd.calls.all(c, c.argv[0] in ["git", "sh", "env"] && c.options_admitted)`, message.BehaviorAllow, false, []lint.Code{lint.Interpreter, lint.Interpreter}},
 		{someCalls + `cmd.calls.all(c, c.argv[0] == "git" && c.options_admitted)`, message.BehaviorAllow, false, nil},
 		{someCalls + `cmd.calls.all(c, c.argv[0] == "sh")`, message.BehaviorAllow, true, nil},
-		{`cmd.calls.exists(c, c.argv[0] == "sh")`, message.BehaviorDeny, false, nil},
+		{`cmd.calls.exists(c, c.argv[0] == "sh")`, message.BehaviorDeny, false, []lint.Code{lint.Boundary}},
+		{`cmd.calls.exists(c, c.argv[0] in ["rm", "dd"])`, message.BehaviorAsk, false, []lint.Code{lint.Boundary, lint.Boundary}},
+		{`cmd.calls.exists(c, size(c.argv) > 50)`, message.BehaviorDeny, false, nil},
 		// Options with effects.
 		{someCalls + `cmd.calls.all(c, c.argv[0] == "git")`, message.BehaviorAllow, false, []lint.Code{lint.OpenOptions}},
 		{someCalls + `cmd.calls.all(c, c.argv[0] == "go" && c.argv[1] in ["test", "vet"])`, message.BehaviorAllow, false, []lint.Code{lint.OpenOptions}},
@@ -48,7 +50,8 @@ func TestConditionsOnCommands(t *testing.T) {
 		{someCalls + `cmd.calls[0].argv == ["ls"]`, message.BehaviorAllow, false, []lint.Code{lint.OpenOptions}},
 		{someCalls + `!cmd.calls.all(c, c.options_admitted)`, message.BehaviorAllow, false, []lint.Code{lint.OpenOptions}},
 		{`cmd.static && cmd.calls.map(c, c.argv) == [["ls"]]`, message.BehaviorAllow, false, nil},
-		{someCalls + `cmd.calls.all(c, c.argv[0] == "git")`, message.BehaviorDeny, false, nil},
+		{someCalls + `cmd.calls.all(c, c.argv[0] == "git")`, message.BehaviorDeny, true, nil},
+		{`!cmd.static || !cmd.calls.all(c, c.argv[0] == "git")`, message.BehaviorDeny, false, nil},
 		// Redirections and variables.
 		{`size(cmd.calls) > 0 && cmd.calls.all(c, c.argv == ["ls"])`, message.BehaviorAllow, false, []lint.Code{lint.NotStatic}},
 		{`size(cmd.calls) > 0 && (cmd.static || size(cmd.reasons) == 1) && cmd.calls.all(c, c.argv == ["ls"])`, message.BehaviorAllow, false, []lint.Code{lint.NotStatic}},

@@ -159,14 +159,21 @@ func runsProgram(content string) string {
 	return ""
 }
 
-// checkCommandWords looks for interpreters among the programs that a condition of an allow rule
-// compares with: c.argv[0] == "python", c.argv[0] in ["sh"].
+// checkCommandWords looks at the programs that a condition compares with, as in c.argv[0] == "python"
+// and c.argv[0] in ["sh"]: for interpreters in an allow rule, and for those that a deny or ask rule
+// is about.
 func (c *expr) checkCommandWords() {
-	if !isAllow(c.Rule) || c.Rule.IKnow {
+	if c.Rule.IKnow || !isAllow(c.Rule) && hasContent(c.Rule) {
 		return
 	}
+	negated := map[int64]bool{}
 	c.eachCall(func(e celast.Expr, name string) {
-		if name != operators.Equals && name != operators.In {
+		if name == operators.LogicalNot {
+			celast.PostOrderVisit(e, celast.NewExprVisitor(func(part celast.Expr) { negated[part.ID()] = true }))
+		}
+	})
+	c.eachCall(func(e celast.Expr, name string) {
+		if name != operators.Equals && name != operators.In || !isAllow(c.Rule) && negated[e.ID()] {
 			return
 		}
 		words, other := e.AsCall().Args()[0], e.AsCall().Args()[1]
@@ -181,7 +188,12 @@ func (c *expr) checkCommandWords() {
 			programs = other.AsList().Elements()
 		}
 		for _, p := range programs {
-			if word, ok := textLiteral(p); ok && runsProgram(word) != "" {
+			word, ok := textLiteral(p)
+			switch {
+			case !ok:
+			case !isAllow(c.Rule):
+				c.report(Boundary, Warning, p, "sees only a program that is written "+word+": /bin/"+word+", upper case and $X evade it", "write rule_content: \""+word+":*\", also next to when")
+			case runsProgram(word) != "":
 				c.report(Interpreter, Error, p, "allows "+word+", which runs any text it is given", "allow the exact command, or write i_know: true")
 			}
 		}

@@ -220,7 +220,7 @@ func urlFunctions() []ownFunction {
 			ofURL(func(u urls.URL) (string, error) { return u.Host, nil }), cost.Const(maxHost)),
 		{
 			name: "url.hostIn", signature: "url.hostIn(string, list(string)) -> bool",
-			doc: `Whether the host is on the list: "example.com" is that name on every port, "*.example.com" every name below it, "10.0.0.0/8" a range of addresses; ":8443" after any of them limits it to one port.`,
+			doc: `Whether the host is on the list: "example.com" is that name with every scheme and port, "*.example.com" every name below it, "10.0.0.0/8" a range of addresses; ":8443" after any of them limits it to one port.`,
 			overloads: []overload{{id: "url_host_in", args: textAnd, result: cel.BoolType, bind: ofTextAndList(hostIn),
 				cost: cost.Sum(scanCost(0, urls.MaxLen), scanList(1, hostLen))}},
 			literal: func(arg int, text string) error {
