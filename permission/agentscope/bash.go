@@ -199,12 +199,13 @@ func (p *bashCall) findProvenRemoval() string {
 		if !fileRemovers[programOf(c)] {
 			continue
 		}
+		isDeep := slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return deep.MatchString(w.Text) })
 		for _, w := range c.Argv[1:] {
 			if strings.HasPrefix(w.Text, "-") {
 				continue
 			}
 			for _, f := range p.fromFolders([]string{w.Text}) {
-				if p.places.isVital(f) {
+				if p.places.isVital(f) || isDeep && p.places.holdsWorkingDir(f) {
 					return f
 				}
 			}

@@ -109,6 +109,12 @@ func (p places) isVital(name string) bool {
 	return abs == p.expandHome("~") || parent == "/" || path.Dir(parent) == parent
 }
 
+// holdsWorkingDir reports whether a path is a working directory, or one is below it.
+func (p places) holdsWorkingDir(name string) bool {
+	abs := p.absolute(p.expandHome(name))
+	return slices.ContainsFunc(p.dirs, func(d string) bool { return d != "" && strings.HasPrefix(path.Clean(d)+"/", abs+"/") })
+}
+
 // This code compares the file that a path means with the contents of rules. Upstream
 // compares the text of the path.
 

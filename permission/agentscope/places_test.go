@@ -154,3 +154,16 @@ func TestOtherNamesOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// A working directory, and a folder above it, is removed only after an approval.
+func TestRemovingAWorkingDirectory(t *testing.T) {
+	b := mustCompile(t, everyTool(Config{Home: "/home/dev"}), pathRule(Bash, message.BehaviorAllow, "rm:*"))
+	for line, want := range map[string]message.Behavior{
+		"rm -r /srv/data/": "ask", "rm -R ../srv/data": "ask", "rm --recursive '/srv/data/x/..'": "ask", "cd sub && rm -fr ../../srv/data": "ask",
+		"rm -r sub /srv/data/x": "allow", "rm /srv/data": "allow", "rm -r /srv/datax": "allow",
+	} {
+		if d := decideCall(t, b, Bash, map[string]any{"command": line}, permission.ModeAcceptEdits); d.Behavior != want {
+			t.Errorf("%s: %s by %s, want %s", line, d.Behavior, d.Step, want)
+		}
+	}
+}
