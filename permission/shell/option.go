@@ -107,18 +107,14 @@ func (r lineReader) addLine(table map[string]*entry, name, words string) error {
 		level = e.subs
 	}
 	read, err := r.newEntry(strings.Fields(name)[0], words)
-	if err != nil || e.listed {
-		return errors.Join(err, alreadyListed(e.listed))
+	if err == nil && e.listed {
+		err = errors.New("has two lines")
+	}
+	if err != nil {
+		return err
 	}
 	read.subs, read.variants = e.subs, e.variants
 	*e = *read
-	return nil
-}
-
-func alreadyListed(is bool) error {
-	if is {
-		return errors.New("has two lines")
-	}
 	return nil
 }
 
