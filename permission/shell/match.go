@@ -97,13 +97,26 @@ func (p *Pattern) matchCommand(c *Command) response {
 	if len(p.options) > 0 && sameStart(p.options, c.Argv) == yes {
 		return yes
 	}
-	if p.isAboutFile() && c.mayNameFile(p) {
+	if p.isAboutFile() && c.mayNameFile(p) || p.mayPush(c) {
 		return maybe
 	}
 	if start != no && (slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) || c.readsUnknown()) {
 		return maybe
 	}
 	return no
+}
+
+// mayPush reports whether a push that names no branch may be one to the branch at the end of a
+// wildcard: git push * main.
+func (p *Pattern) mayPush(c *Command) bool {
+	name, _ := c.program()
+	if p.kind != wildcard || name != "git" || len(addUnnamedBranch(name, c.Argv[1:])) == len(c.Argv)-1 {
+		return false
+	}
+	words := strings.Fields(p.text)
+	branch := words[len(words)-1]
+	pushed := strings.Join(c.Args(), " ")
+	return branch != "*" && branch[0] != '-' && (p.matchesRaw(pushed+" "+branch) || p.matchesRaw(pushed+" origin "+branch))
 }
 
 // isAboutFile reports whether a wildcard is about the name of a file, for any program

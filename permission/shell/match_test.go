@@ -225,6 +225,19 @@ func TestPushWithoutABranch(t *testing.T) {
 	}
 }
 
+// A wildcard that ends in a branch may be about a push that names none.
+func TestWildcardOfABranch(t *testing.T) {
+	for _, tt := range []struct{ rule, line, want string }{
+		{"git push * main", "git push", cloud}, {"git push * main", "git push --all", cloud}, {"git * main", "git push origin HEAD", cloud},
+		{"git push origin *main", "git push origin", cloud}, {"git push * main", "git push origin dev", miss}, {"git push *", "git push", hit},
+		{"git push --force *", "git push", miss}, {"git push * --force", "git push", miss}, {"git push * main", "git pull", miss}, {"git push upstream * main", "git push origin", miss},
+	} {
+		if got := answer(t, tt.rule, tt.line); got != tt.want {
+			t.Errorf("%q on %q: %s, want: %s", tt.rule, tt.line, got, tt.want)
+		}
+	}
+}
+
 // An alias of git runs what the line says of it, with the arguments behind it.
 func TestAliasOfGit(t *testing.T) {
 	for _, line := range []string{
