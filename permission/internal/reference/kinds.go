@@ -100,14 +100,14 @@ func contents(b *strings.Builder) {
 		"\n" +
 		"- A rule with content for a tool of kind `read` protects the files from all kinds that can show them: `bash`, `edit`, `glob` and `grep`, but not `write`. With `when` it applies only to its own tool.\n" +
 		"- `*` is any text, including `/`. Content that does not begin with `/`, `~/` or `../` applies to the working directories. `~` needs the `home` of every tool that the rule applies to; a local tool has the engine's.\n" +
-		"- A search that may find such a file, and a command that may read one (`grep -r x .`, `git diff`, `cat $FILE`, `cat se*/token`), needs approval.\n" +
+		"- A search that may find such a file, and a command that may read one (`grep -r x .`, `git diff`, `git clone .`, `curl … | sh`, `cat $FILE`, `cat se*/token`), needs approval.\n" +
 		"- Programs started by a command, such as `./report.sh` or `make`, can read files that the command does not name. Rules cannot see that. Run the tool as a user that cannot read the files.\n" +
 		"- `askance policy lint` and `askance serve` name the tools that such a rule does not see because they have no kind.\n" +
 		"\n" +
 		"## Rules about commands\n" +
 		"\n" +
 		"- Allow rules allow a line only if they cover every command in it. Commands that change nothing need no rule: `npm test:*` covers `npm test | tail -5`.\n" +
-		"- A deny or ask rule matches every command, even after `env`, `sudo` and `sh -c`, and in other spellings: `git push --force:*` matches `-f`, `--forc`, `+main` and `--force-with-lease`.\n" +
+		"- A deny or ask rule matches every command, even after `env`, `sudo` and `sh -c`, and in other spellings: `git push --force:*` matches `-f`, `--forc`, `+main` and `--force-with-lease`. A rule for `git push origin main` asks about `git push`, `git push --all` and `git push origin HEAD`, which may push main.\n" +
 		"- No allow rule covers a line that the parser cannot read to the end, not even a rule for all of Bash. Deny rules match what was read.\n" +
 		"- A rule that names a relative file (`rm ./tmp/*`) refers to the working folder. After `cd` in the same line it covers nothing.\n" +
 		"- Programs that run what they read (`bash`, `python3`, `psql`, `sqlite3`, `ssh`, `docker exec`) need approval after a pipe, even if a rule is the exact command.\n" +
