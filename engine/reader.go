@@ -28,63 +28,70 @@ type reader struct {
 // maxList is the largest page of List.
 const maxList = 500
 
-func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (toolcall.ListReply, error) {
+func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (out toolcall.ListReply, err error) {
 	if r.Limit <= 0 || r.Limit > maxList {
 		r.Limit = maxList
 	}
 	if r.Session == "" && len(r.Sessions) == 1 {
 		r.Session = r.Sessions[0]
 	}
-	for _, s := range r.States {
-		if !s.Valid() {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
-		}
-	}
-	for _, p := range r.Phases {
-		if !slices.Contains(toolcall.Phases(), p) {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
-		}
-	}
-	for _, o := range r.Outcomes {
-		if !slices.Contains(toolcall.Ends(), o) {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "no call ends with " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
-		}
+	if err := checkFilters(r); err != nil {
+		return out, err
 	}
 	if r.Newest {
 		return q.listNewest(ctx, by, r)
 	}
 	list, err := q.newList(ctx, by, r)
-	switch {
-	case err != nil:
-		return toolcall.ListReply{}, err
-	case r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() && r.Sort != toolcall.SortChanged: // for SortChanged, recent changes are in memory
-		return q.listPastCalls(ctx, list, r)
+	if err != nil {
+		return out, err
 	}
 	session := toolcall.Key{Space: q.space, Session: r.Session}
-	switch {
-	case r.Session != "" && view.WantsFinished(r): // the view may have forgotten some
+	switch wantsFinished := view.WantsFinished(r); {
+	case r.Session == "" && wantsFinished && q.view.HasForgotten() && r.Sort != toolcall.SortChanged: // for SortChanged, recent changes are in memory
+		return q.listPastCalls(ctx, list, r)
+	case r.Session != "" && wantsFinished: // the view may have forgotten some
 		calls, err := q.callsOfSession(ctx, session, r)
 		if err != nil {
-			return toolcall.ListReply{}, err
+			return out, err
 		}
 		for _, c := range calls {
 			list.Add(c)
 		}
 	case r.Session != "":
 		if err := q.store.Freshen(ctx, session); err != nil {
-			return toolcall.ListReply{}, err
+			return out, err
 		}
 		q.view.List(list, session)
-	case view.WantsFinished(r): // the view indexes only the sessions of open calls
+	case wantsFinished: // the view indexes only the sessions of open calls
 		q.view.List(list)
 	default:
 		q.view.List(list, q.sessionKeys(r.Sessions)...)
 	}
-	out := list.Reply()
+	out = list.Reply()
 	if r.Sort == "-"+toolcall.SortChanged && len(out.Calls) > 0 { // a reader may continue after the first call
 		err = q.store.WaitForSequence(ctx, out.Calls[0].Seq)
 	}
 	return out, err
+}
+
+// checkFilters refuses words that no call can match.
+func checkFilters(r toolcall.ListRequest) error {
+	for _, s := range r.States {
+		if !s.Valid() {
+			return &message.Error{Code: message.CodeInvalid, What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
+		}
+	}
+	for _, p := range r.Phases {
+		if !slices.Contains(toolcall.Phases(), p) {
+			return &message.Error{Code: message.CodeInvalid, What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
+		}
+	}
+	for _, o := range r.Outcomes {
+		if !slices.Contains(toolcall.Ends(), o) {
+			return &message.Error{Code: message.CodeInvalid, What: "no call ends with " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
+		}
+	}
+	return nil
 }
 
 // sessionKeys returns the keys of the sessions, without duplicates.

@@ -24,45 +24,38 @@ func sedScript(args []Word) string {
 // sedScripts finds the scripts: after each -e, or else the first operand.
 func sedScripts(args []Word) (scripts []string, ok bool) {
 	var first *Word
-	explicit := false
 	for i := 0; i < len(args); i++ {
-		a := args[i]
+		text := args[i].Text
 		switch {
-		case !a.Fixed || !strings.HasPrefix(a.Text, "-") || a.Text == "-":
+		case !args[i].Fixed || !strings.HasPrefix(text, "-") || text == "-":
 			if first == nil {
 				first = &args[i]
 			}
-		case a.Text == "--":
+			continue
+		case text == "--":
 			return nil, false
-		case strings.HasPrefix(a.Text, "--e"):
-			explicit = true
-			_, value, given := strings.Cut(a.Text, "=")
-			if !given {
-				if i++; i == len(args) || !args[i].Fixed {
-					return nil, false
-				}
-				value = args[i].Text
+		case strings.HasPrefix(text, "--e"):
+			if _, value, given := strings.Cut(text, "="); given {
+				scripts = append(scripts, value)
+				continue
 			}
-			scripts = append(scripts, value)
-		case strings.HasPrefix(a.Text, "--"):
-		case strings.Contains(a.Text, "e"):
-			explicit = true
-			if !strings.HasSuffix(a.Text, "e") || strings.Count(a.Text, "e") > 1 {
-				return nil, false
-			}
-			if i++; i == len(args) || !args[i].Fixed {
-				return nil, false
-			}
-			scripts = append(scripts, args[i].Text)
-		}
-	}
-	if !explicit {
-		if first == nil || !first.Fixed {
+		case strings.HasPrefix(text, "--") || !strings.Contains(text, "e"):
+			continue
+		case !strings.HasSuffix(text, "e") || strings.Count(text, "e") > 1:
 			return nil, false
 		}
-		scripts = append(scripts, first.Text)
+		if i++; i == len(args) || !args[i].Fixed {
+			return nil, false
+		}
+		scripts = append(scripts, args[i].Text)
 	}
-	return scripts, true
+	if len(scripts) > 0 {
+		return scripts, true
+	}
+	if first == nil || !first.Fixed {
+		return nil, false
+	}
+	return []string{first.Text}, true
 }
 
 // plainSed reads a script of p, d and s commands, separated by ";" or newlines.

@@ -113,15 +113,12 @@ func (r *Reader) members(p *plan, members []strictjson.Member, s reflect.Value) 
 		found = make([]int, len(p.members))
 	}
 	for k := range members {
-		i, known := p.byName[members[k].Name]
-		for ; known && i >= 0; i = p.members[i].next {
-			if found[i] > 0 && string(members[k].Value) != "null" {
-				if first := members[found[i]-1]; string(first.Value) != "null" {
-					return strictjson.Wrong(strictjson.ErrDuplicateName, "both %q and %q", first.Name, members[k].Name)
-				}
-			}
-			if found[i] == 0 || string(members[k].Value) != "null" {
+		for i, known := p.byName[members[k].Name]; known && i >= 0; i = p.members[i].next {
+			switch isNull := string(members[k].Value) == "null"; {
+			case found[i] == 0, !isNull && string(members[found[i]-1].Value) == "null":
 				found[i] = k + 1
+			case !isNull:
+				return strictjson.Wrong(strictjson.ErrDuplicateName, "both %q and %q", members[found[i]-1].Name, members[k].Name)
 			}
 		}
 	}

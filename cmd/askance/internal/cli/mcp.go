@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -305,35 +306,43 @@ func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 		return nil, err
 	}
 	var out []*mcp.Upstream
-	for alias, e := range file.Upstreams {
-		if len(e.Command) > 0 && filepath.Base(e.Command[0]) != e.Command[0] && !filepath.IsAbs(e.Command[0]) {
-			e.Command[0] = filepath.Join(folder, e.Command[0])
-		}
-		up := &mcp.Upstream{Alias: alias, Command: e.Command, URL: e.URL, Header: e.Headers, Idempotent: e.Idempotent, TrustAnnotations: e.TrustAnnotations}
-		for name, value := range e.Env {
-			up.Env = append(up.Env, name+"="+value)
-		}
-		if u, err := url.Parse(e.URL); err != nil || u.Scheme == "http" && !bus.OnLoopback(u.Hostname()) && (e.BearerFile != "" || len(e.Headers) > 0) {
-			return nil, usagef("--upstreams: the url of %q is not a URL, or sends its headers over the network in plain text: use https", alias)
-		}
-		if e.BearerFile != "" {
-			path := e.BearerFile
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(folder, path)
-			}
-			token, err := textfile.Read("bearer_file", path, maxSecret)
-			if err != nil {
-				return nil, err
-			}
-			if up.Header == nil {
-				up.Header = map[string]string{}
-			}
-			up.Header["Authorization"] = "Bearer " + strings.TrimSpace(string(token))
+	for _, alias := range slices.Sorted(maps.Keys(file.Upstreams)) {
+		up, err := file.Upstreams[alias].resolve(alias, folder)
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, up)
 	}
-	slices.SortFunc(out, func(a, b *mcp.Upstream) int { return strings.Compare(a.Alias, b.Alias) })
 	return out, nil
+}
+
+// resolve returns the upstream of an entry, whose paths are relative to a folder.
+func (e upstreamEntry) resolve(alias, folder string) (*mcp.Upstream, error) {
+	if u, err := url.Parse(e.URL); err != nil || u.Scheme == "http" && !bus.OnLoopback(u.Hostname()) && (e.BearerFile != "" || len(e.Headers) > 0) {
+		return nil, usagef("--upstreams: the url of %q is not a URL, or sends its headers over the network in plain text: use https", alias)
+	}
+	if len(e.Command) > 0 && filepath.Base(e.Command[0]) != e.Command[0] && !filepath.IsAbs(e.Command[0]) {
+		e.Command[0] = filepath.Join(folder, e.Command[0])
+	}
+	up := &mcp.Upstream{Alias: alias, Command: e.Command, URL: e.URL, Header: e.Headers, Idempotent: e.Idempotent, TrustAnnotations: e.TrustAnnotations}
+	for name, value := range e.Env {
+		up.Env = append(up.Env, name+"="+value)
+	}
+	if e.BearerFile == "" {
+		return up, nil
+	}
+	if !filepath.IsAbs(e.BearerFile) {
+		e.BearerFile = filepath.Join(folder, e.BearerFile)
+	}
+	token, err := textfile.Read("bearer_file", e.BearerFile, maxSecret)
+	if err != nil {
+		return nil, err
+	}
+	if up.Header == nil {
+		up.Header = map[string]string{}
+	}
+	up.Header["Authorization"] = "Bearer " + strings.TrimSpace(string(token))
+	return up, nil
 }
 
 // stateKey reads or creates the key with which the gateway recognizes its own call ids

@@ -50,15 +50,17 @@ func (env *environment) applySettings(c *cobra.Command) error {
 		if !isSetting(f) {
 			continue
 		}
-		if f.Changed {
-			if s.login && f.Value.String() == "" { // from a shell variable that is not set
-				return usagef("--%s is empty: leave it out for a server without logins, or give it a value", s.flag)
-			}
-			env.found[s.key()] = given{byFlag, "--" + s.flag, []string{f.Value.String()}}
-		} else if v, ok := os.LookupEnv(s.env()); ok && v != "" {
-			env.found[s.key()] = given{byVariable, "the variable " + s.env(), s.split(v)}
-		} else if v, ok := file[s.key()]; ok {
-			env.found[s.key()] = given{byFile, path + ": " + s.key(), v}
+		variable, value := os.Getenv(s.env()), f.Value.String()
+		inFile, has := file[s.key()]
+		switch {
+		case f.Changed && s.login && value == "": // from a shell variable that is not set
+			return usagef("--%s is empty: leave it out for a server without logins, or give it a value", s.flag)
+		case f.Changed:
+			env.found[s.key()] = given{byFlag, "--" + s.flag, []string{value}}
+		case variable != "":
+			env.found[s.key()] = given{byVariable, "the variable " + s.env(), s.split(variable)}
+		case has:
+			env.found[s.key()] = given{byFile, path + ": " + s.key(), inFile}
 		}
 	}
 	if err := env.found.addContext(env, c); err != nil {
