@@ -248,7 +248,7 @@ func (l archiver) rebuildIndex(ctx context.Context, files ArchiveStore, x *archi
 
 // eachOf visits exactly the records of some ranges, in order.
 func (l archiver) eachOf(ctx context.Context, gone ranges, visit func(stored) error) error {
-	following, stop := iter.Pull(gone.sequences())
+	following, stop := iter.Pull(gone.eachSequence())
 	defer stop()
 	for next, more := following(); more; {
 		found, _, err := l.j.store.readPage(ctx, ">", next-1, maxPage)
@@ -313,7 +313,7 @@ func (l archiver) checkArchive(ctx context.Context, a *proof.Archive) error {
 		return err
 	}
 	signed := signedEntries{l: l.Ledger}
-	following, stop := iter.Pull(ranges(a.Gone).sequences())
+	following, stop := iter.Pull(ranges(a.Gone).eachSequence())
 	defer stop()
 	for _, c := range x.index.Chunks {
 		records, err := files.readChunk(ctx, x, c)

@@ -247,8 +247,8 @@ func (r ranges) endOfRun(seq uint64) uint64 {
 	return seq
 }
 
-// sequences yields every sequence of the ranges.
-func (r ranges) sequences() iter.Seq[uint64] {
+// eachSequence yields every sequence of the ranges.
+func (r ranges) eachSequence() iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for _, x := range r {
 			for seq := x.From; seq <= x.Through; seq++ {

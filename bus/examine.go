@@ -70,7 +70,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	left := x.hasHoles()
 	switch {
 	case !x.OK:
-		x.Lost = g.lostSubjects(ctx, x)
+		x.Lost = g.checkpoints.lostSubjects(ctx, x)
 	case left:
 		g.archives.markSettled(0)
 	default:
@@ -200,7 +200,7 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 	name := x.hasHoles()
 	if !name && g.archives.isPending() { // equal counts can hide a missing record behind an archived one that is still there
 		var err error
-		if name, err = g.hasRecordsIn(ctx, x.missing); err != nil {
+		if name, err = g.store.hasRecordsIn(ctx, x.missing); err != nil {
 			return err
 		}
 	}
@@ -246,12 +246,12 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 const maxProbes = 1000
 
 // hasRecordsIn reports whether the stream may have a record in some ranges.
-func (g *guard) hasRecordsIn(ctx context.Context, all ranges) (bool, error) {
+func (rd reader) hasRecordsIn(ctx context.Context, all ranges) (bool, error) {
 	if len(all) > maxProbes {
 		return true, nil
 	}
 	for _, r := range all {
-		switch m, err := g.store.next(ctx, ">", r.From-1); {
+		switch m, err := rd.next(ctx, ">", r.From-1); {
 		case errors.Is(err, errNone): // nor in a later range
 			return false, nil
 		case err != nil:
@@ -306,7 +306,7 @@ const maxLost = 10000
 
 // lostSubjects reads from the checkpoints which signed records are missing. It
 // skips unreadable checkpoints: the list is for people.
-func (g *guard) lostSubjects(ctx context.Context, x *Exam) []string {
+func (k checkpoints) lostSubjects(ctx context.Context, x *Exam) []string {
 	if x.proofs == nil {
 		return nil
 	}
@@ -322,11 +322,11 @@ func (g *guard) lostSubjects(ctx context.Context, x *Exam) []string {
 	}
 	seen := map[string]bool{}
 	for at := x.proofs.State.LastSeq; at > 0 && len(seen) < maxLost && len(gone) > 0; at-- {
-		m, err := g.checkpoints.store.getSeq(ctx, at)
+		m, err := k.store.getSeq(ctx, at)
 		if err != nil {
 			continue
 		}
-		s, err := g.checkpoints.verify(m)
+		s, err := k.verify(m)
 		if err != nil || s == nil {
 			continue
 		}

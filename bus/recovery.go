@@ -49,7 +49,7 @@ func CompareJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 func (g *guard) readAll(ctx context.Context, x *Exam) error {
 	bad, err := g.findUnreadable(ctx, x, x.Last, 0)
 	if err == nil && x.addUnreadable(bad) {
-		x.Lost = g.lostSubjects(ctx, x)
+		x.Lost = g.checkpoints.lostSubjects(ctx, x)
 	}
 	return err
 }

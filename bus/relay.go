@@ -84,7 +84,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	for h.owed > 0 {
 		select {
 		case got := <-p.replies:
-			workerGone, err := h.handle(ctx, got)
+			workerGone, err := h.passOn(ctx, got)
 			if workerGone && h.hasQueue {
 				noteGone()
 			}
@@ -164,8 +164,8 @@ type sentTask struct {
 	at   time.Time
 }
 
-// handle passes a message of the server on to the worker, and reports whether the worker has gone.
-func (h *handing) handle(ctx context.Context, got *nats.Msg) (workerGone bool, err error) {
+// passOn passes a message of the server on to the worker, and reports whether the worker has gone.
+func (h *handing) passOn(ctx context.Context, got *nats.Msg) (workerGone bool, err error) {
 	state := stateOf(got)
 	switch state {
 	case TaskHere:

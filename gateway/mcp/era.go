@@ -12,7 +12,6 @@ import (
 const (
 	modernVersion = "2026-07-28"
 	legacyNewest  = "2025-11-25"
-	legacyDefault = "2025-03-26" // of an HTTP request that names none
 )
 
 var legacyVersions = []string{legacyNewest, "2025-06-18", "2025-03-26", "2024-11-05"}

@@ -68,9 +68,8 @@
 //
 // [Thread.Resume] checks the responses of a run to the open interrupts of its thread: all
 // of them or none, before they expire, nothing that was not offered, and the first decision
-// is final. Its answers become the AgentScope event that continues the reply
-// ([Resumption.Event]): an approval contains the call that was asked about, with the edited
-// arguments. [RunInput.ToolResults] reads the results of the client's own tools.
+// is final. An approval contains the call that was asked about, with the edited arguments
+// ([Response.Confirm]). [RunInput.ToolResults] reads the results of the client's own tools.
 //
 // # Losses
 //

@@ -267,32 +267,6 @@ func (a Response) Confirm() (message.ConfirmResult, error) {
 	return r, nil
 }
 
-// Event returns the AgentScope event of the responses: USER_INTERRUPT if all approval
-// requests were abandoned, USER_CONFIRM_RESULT if there is a response about a call, or else
-// nil. Responses to approval requests of other kinds are for the caller.
-func (r *Resumption) Event(h message.EventHeader) (message.Event, error) {
-	abandoned := len(r.Answers) > 0
-	var results []message.ConfirmResult
-	for _, a := range r.Answers {
-		abandoned = abandoned && a.Abandoned
-		if a.Interrupt.Reason != ReasonToolCall {
-			continue
-		}
-		c, err := a.Confirm()
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, c)
-	}
-	switch {
-	case abandoned:
-		return &message.UserInterrupt{EventHeader: h}, nil
-	case results != nil:
-		return &message.UserConfirmResult{EventHeader: h, ConfirmResults: results}, nil
-	}
-	return nil, nil
-}
-
 // OutcomeType is the type of an outcome.
 type OutcomeType string
 

@@ -137,52 +137,6 @@ func summary(r *agui.Resumption) string {
 	return strings.Join(out, ", ")
 }
 
-func TestResumptionEvent(t *testing.T) {
-	h := message.EventHeader{ID: "e", CreatedAt: "t", Reply: "r"}
-	thread := agui.Thread{Open: []agui.Interrupt{request("i", true, true), request("j", true, true)}}
-	tests := []struct {
-		name    string
-		entries []agui.ResumeEntry
-		want    string
-	}{
-		{
-			"answers", []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{"cents":400},"rules":[`+rule+`]}`), cancelled("j")},
-			`{"id":"e","created_at":"t","metadata":{},"reply_id":"r","confirm_results":[` +
-				`{"confirmed":true,"tool_call":{"type":"tool_call","id":"c-i","name":"refund","input":"{\"cents\":400}","state":"asking","suggested_rules":[],"created_at":"","finished_at":null},"rules":[` + rule + `]},` +
-				`{"confirmed":false,"tool_call":{"type":"tool_call","id":"c-j","name":"refund","input":"{\"cents\":500}","state":"asking","suggested_rules":[],"created_at":"","finished_at":null},"rules":null}]` +
-				`,"type":"USER_CONFIRM_RESULT"}`,
-		},
-		{
-			"all abandoned", []agui.ResumeEntry{cancelled("i"), cancelled("j")},
-			`{"id":"e","created_at":"t","metadata":{},"reply_id":"r","type":"USER_INTERRUPT"}`,
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			r, err := thread.Resume(tt.entries, time.Time{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			e, err := r.Event(h)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := e.MarshalJSON()
-			if err != nil {
-				t.Fatal(err)
-			}
-			codectest.SameJSON(t, got, []byte(tt.want))
-		})
-	}
-	if e, err := (&agui.Resumption{}).Event(h); e != nil || err != nil {
-		t.Errorf("without open interrupts Event returns %v, %v", e, err)
-	}
-	foreign := agui.Resumption{Answers: []agui.Response{{Approved: true, Interrupt: agui.Interrupt{ID: "i", Reason: agui.ReasonToolCall}}}}
-	if _, err := foreign.Event(h); !errors.Is(err, message.ErrInvalid) {
-		t.Errorf("got %v, want invalid", err)
-	}
-}
-
 // The answer repeats what a mapper asked.
 func TestResponseNamesWhatWasAsked(t *testing.T) {
 	m := agui.NewMapper(agui.Run{Peer: agui.Peer10}, agui.Mapping{})

@@ -147,7 +147,7 @@ ones. Variables and askance.yaml are not stored.`,
 			if !contextName.MatchString(args[0]) {
 				return usagef("%q is not a valid context name: use letters, digits, dots, - and _", args[0])
 			}
-			of, err := env.contextFromFlags()
+			of, err := contextFromFlags(env)
 			if err != nil {
 				return err
 			}
@@ -182,10 +182,10 @@ ones. Variables and askance.yaml are not stored.`,
 }
 
 // contextFromFlags returns the settings of flags that a context can have.
-func (e *environment) contextFromFlags() (settingsOf, error) {
+func contextFromFlags(env *environment) (settingsOf, error) {
 	of := settingsOf{}
 	for _, s := range settings {
-		g, ok := e.found[s.key()]
+		g, ok := env.found[s.key()]
 		if !ok || g.from != byFlag || !slices.Contains(contextKeys, s.key()) {
 			continue
 		}
@@ -199,7 +199,7 @@ func (e *environment) contextFromFlags() (settingsOf, error) {
 		of[s.key()] = text
 	}
 	if _, ok := of["nats_insecure"]; ok {
-		of["nats_insecure"] = e.cfg.PlainText
+		of["nats_insecure"] = env.cfg.PlainText
 	}
 	return of, checkContext(of)
 }
