@@ -201,13 +201,12 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	}
 	c := &closing{
 		r: r, by: toolcall.Principal{Role: toolcall.RoleOperator, Name: a.By, Auth: "in-process"}, at: time.Now().UTC().Round(0),
-		open: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*toolcall.EventRecord{}, heads: map[toolcall.Key]uint64{},
-		budgets: map[toolcall.Key]*toolcall.BudgetState{}, approvals: map[toolcall.StandingID]*toolcall.StandingApproval{},
+		open: map[toolcall.Key]*toolcall.Call{}, last: map[toolcall.Key]toolcall.JournalEntry{},
 	}
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
-	out := &Accepted{Interrupted: c.interrupted, Closed: c.closed, Revoked: c.revoked}
+	out := &Accepted{Interrupted: c.interrupted, Closed: c.closed, Revoked: c.revocations}
 	if out.Checkpoint, err = r.Finish(ctx, a.By, a.Reason, creds.EngineName, uint64(len(c.interrupted)+len(c.closed))); err != nil {
 		return nil, err
 	}
@@ -224,43 +223,33 @@ type closing struct {
 	at time.Time
 	n  int
 
-	// What is left in the journal.
-	open      map[toolcall.Key]*toolcall.Call
-	replies   map[toolcall.Key]*toolcall.EventRecord
-	budgets   map[toolcall.Key]*toolcall.BudgetState
-	approvals map[toolcall.StandingID]*toolcall.StandingApproval
-	heads     map[toolcall.Key]uint64 // the last event record of each entity
+	open map[toolcall.Key]*toolcall.Call
+	last map[toolcall.Key]toolcall.JournalEntry // of each other entity; without a sequence if only a call names it
 
 	interrupted, closed []string
-	revoked             int
+	revocations         int
 }
 
 // note notes a record that is left. An unreadable one closes nothing.
 func (c *closing) note(r toolcall.JournalEntry) error {
-	rec := r.Record
-	if r.Invalid != nil || rec == nil {
+	if r.Invalid != nil || r.Record == nil {
 		return nil //nolint:nilerr // see above
 	}
-	switch {
-	case rec.Call != nil:
-		rec.Call.At(r.Seq)
-		delete(c.open, rec.Call.Key)
-		if rec.Call.Open() {
-			c.open[rec.Call.Key] = rec.Call
-		}
-		for _, s := range rec.Call.Granted() {
-			if c.approvals[s.ID] == nil {
-				c.approvals[s.ID] = &s
-			}
-		}
-	case rec.Reply != nil:
-		c.replies[rec.Key()] = rec
-	case rec.Standing != nil:
-		c.approvals[rec.Standing.ID] = rec.Standing
-	case rec.Budget != nil:
-		c.budgets[rec.Key()] = rec.Budget
+	call := r.Record.Call
+	if call == nil {
+		c.last[r.Record.Key()] = r
+		return nil
 	}
-	c.heads[rec.Key()] = r.Seq
+	call.At(r.Seq)
+	delete(c.open, call.Key)
+	if call.Open() {
+		c.open[call.Key] = call
+	}
+	for _, s := range call.Granted() {
+		if c.last[s.Key()].Record == nil {
+			c.last[s.Key()] = toolcall.JournalEntry{Record: &toolcall.EventRecord{Standing: &s}}
+		}
+	}
 	return nil
 }
 
@@ -268,15 +257,20 @@ func (c *closing) run(ctx context.Context) error {
 	if err := c.r.Survivors(ctx, c.note); err != nil {
 		return err
 	}
-	for _, s := range c.approvals {
-		if err := c.revoke(ctx, s); err != nil {
-			return err
-		}
-	}
-	for key, state := range c.budgets { // their last spendings may be lost
+	for key, last := range c.last {
 		rec := c.record()
-		rec.Budget = toolcall.LoseBudget(key, state)
-		if _, err := c.r.Journal().Append(ctx, rec, c.heads[key]); err != nil {
+		switch {
+		case last.Record.Standing != nil:
+			if rec.Standing = c.revoked(last.Record.Standing); rec.Standing == nil {
+				continue
+			}
+			c.revocations++
+		case last.Record.Budget != nil: // its last spendings may be lost
+			rec.Budget = toolcall.LoseBudget(key, last.Record.Budget)
+		default:
+			continue
+		}
+		if _, err := c.r.Journal().Append(ctx, rec, last.Seq); err != nil {
 			return err
 		}
 	}
@@ -323,8 +317,8 @@ func (c *closing) interrupt(ctx context.Context, call *toolcall.Call) error {
 
 func (c *closing) endReply(ctx context.Context, key toolcall.Key) error {
 	state := toolcall.ReplyState{Key: key}
-	if rec := c.replies[key]; rec != nil {
-		state = *rec.Reply
+	if last := c.last[key]; last.Record != nil {
+		state = *last.Record.Reply
 	}
 	if state.Completed || state.Phase == toolcall.ReplyEnded {
 		return nil
@@ -332,27 +326,22 @@ func (c *closing) endReply(ctx context.Context, key toolcall.Key) error {
 	state.Phase, state.Reason = toolcall.ReplyEnded, lostText
 	rec := c.record()
 	rec.Reply = &state
-	seq, err := c.r.Journal().Append(ctx, rec, c.heads[key])
+	seq, err := c.r.Journal().Append(ctx, rec, c.last[key].Seq)
 	if err == nil {
-		c.replies[key], c.heads[key] = rec, seq
+		c.last[key] = toolcall.JournalEntry{Seq: seq, Record: rec}
 	}
 	return err
 }
 
-// revoke ends a standing approval: its revocation, or its last uses, may be lost.
-func (c *closing) revoke(ctx context.Context, sa *toolcall.StandingApproval) error {
+// revoked returns a standing approval as revoked, or nil if it has ended: its revocation, or its
+// last uses, may be lost.
+func (c *closing) revoked(sa *toolcall.StandingApproval) *toolcall.StandingApproval {
 	if s := sa.State(c.at); s == toolcall.StandingRevoked || s == toolcall.StandingExpired {
 		return nil
 	}
 	next := *sa
 	next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: c.by, At: c.at, Reason: lostText}, nil, 0
-	rec := c.record()
-	rec.Standing = &next
-	_, err := c.r.Journal().Append(ctx, rec, c.heads[sa.Key()])
-	if err == nil {
-		c.revoked++
-	}
-	return err
+	return &next
 }
 
 // closeLost closes a call, reply or session whose signed records are lost, or a call whose
@@ -362,7 +351,7 @@ func (c *closing) closeLost(ctx context.Context, subject string) error {
 		session, ok := s.Session.ID()
 		reply, ok2 := s.Reply.ID()
 		key := toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
-		if ok && ok2 && c.replies[key] != nil {
+		if ok && ok2 && c.last[key].Record != nil {
 			return c.endReply(ctx, key)
 		}
 	}
@@ -380,7 +369,7 @@ func (c *closing) closeLost(ctx context.Context, subject string) error {
 			rec.Call, rec.Path = m.Call(), m.Path()
 		case key.Reply != "":
 			rec.Reply = &toolcall.ReplyState{Key: key, Phase: toolcall.ReplyEnded, Reason: lostText}
-			c.replies[key] = rec
+			c.last[key] = toolcall.JournalEntry{Record: rec}
 		default:
 			rec.Session = &toolcall.SessionState{Key: key, Runtime: "unknown"}
 		}
