@@ -248,7 +248,7 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 		t.Fatalf("the journal has %+v, %v", stored.Record, err)
 	}
 	g := task.Record.Call.Attempt.Grant
-	if err := g.Verify(toolcall.NewKeySet(w.Keys().Public()), *task.Record.Call.Request, job, 1, time.Now()); err != nil {
+	if err := g.VerifyQueue(toolcall.NewKeySet(w.Keys().Public()), *task.Record.Call.Request, toolcall.Queue{Tool: job}, 1, time.Now()); err != nil {
 		t.Errorf("the grant: %v", err)
 	}
 }

@@ -73,7 +73,7 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 		if string(c.Call) != id || c.Input == "" || c.Attempt.Grant == nil || task.Delivered != 1 {
 			t.Fatalf("task %+v", task)
 		}
-		if err := c.Attempt.Grant.Verify(toolcall.NewKeySet(w.Keys().Public()), *c.Request, job, c.Attempt.Number, time.Now()); err != nil {
+		if err := c.Attempt.Grant.VerifyQueue(toolcall.NewKeySet(w.Keys().Public()), *c.Request, toolcall.Queue{Tool: job}, c.Attempt.Number, time.Now()); err != nil {
 			t.Errorf("the grant: %v", err)
 		}
 		if _, err := wk.Start(t.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim-" + id}); err != nil {

@@ -231,7 +231,7 @@ func (v *verifier) bound(records []*toolcall.EventRecord) {
 			t.Errorf("%s: the call was approved by an answer to another approval request", describe(c))
 		}
 		if took(rec, toolcall.CauseStart) && c.Placement == toolcall.PlaceRemote {
-			if err := c.Attempt.Grant.Verify(keys, *c.Request, c.Tool, c.Attempt.Number, granted(c.Attempt)); err != nil {
+			if err := c.Attempt.Grant.VerifyQueue(keys, *c.Request, toolcall.Queue{Tool: c.Tool}, c.Attempt.Number, granted(c.Attempt)); err != nil {
 				t.Errorf("%s: the call was started without a valid grant: %v", describe(c), err)
 			}
 		}

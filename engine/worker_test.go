@@ -112,7 +112,7 @@ func grantVerifies(w *world) {
 	}
 	req, g := *record.Call.Request, record.Call.Attempt.Grant
 	right := toolcall.NewKeySet(e.PublicKey())
-	if err := g.Verify(right, req, remote, 1, time.Now()); err != nil {
+	if err := g.VerifyQueue(right, req, toolcall.Queue{Tool: remote}, 1, time.Now()); err != nil {
 		w.Errorf("the grant does not verify: %v", err)
 	}
 	if g.IdempotencyKey != c.IdempotencyKey() || req.Input != record.Call.Input || len(g.Approvals) == 0 || g.Nonce == "" {
@@ -125,14 +125,14 @@ func grantVerifies(w *world) {
 	forged := *g
 	forged.Tool = rm
 	for name, err := range map[string]error{
-		"another key":      g.Verify(toolcall.NewKeySet(other), req, remote, 1, time.Now()),
-		"no key":           g.Verify(nil, req, remote, 1, time.Now()),
-		"other arguments":  g.Verify(right, changed, remote, 1, time.Now()),
-		"another tool":     g.Verify(right, req, once, 1, time.Now()),
-		"a changed grant":  forged.Verify(right, req, rm, 1, time.Now()),
-		"another attempt":  g.Verify(right, req, remote, 2, time.Now()),
-		"before its time":  g.Verify(right, req, remote, 1, time.Now().Add(-time.Hour)),
-		"after its expiry": g.Verify(right, req, remote, 1, g.Expires),
+		"another key":      g.VerifyQueue(toolcall.NewKeySet(other), req, toolcall.Queue{Tool: remote}, 1, time.Now()),
+		"no key":           g.VerifyQueue(nil, req, toolcall.Queue{Tool: remote}, 1, time.Now()),
+		"other arguments":  g.VerifyQueue(right, changed, toolcall.Queue{Tool: remote}, 1, time.Now()),
+		"another tool":     g.VerifyQueue(right, req, toolcall.Queue{Tool: once}, 1, time.Now()),
+		"a changed grant":  forged.VerifyQueue(right, req, toolcall.Queue{Tool: rm}, 1, time.Now()),
+		"another attempt":  g.VerifyQueue(right, req, toolcall.Queue{Tool: remote}, 2, time.Now()),
+		"before its time":  g.VerifyQueue(right, req, toolcall.Queue{Tool: remote}, 1, time.Now().Add(-time.Hour)),
+		"after its expiry": g.VerifyQueue(right, req, toolcall.Queue{Tool: remote}, 1, g.Expires),
 	} {
 		if err == nil {
 			w.Errorf("the grant verifies with %s", name)
@@ -314,7 +314,7 @@ func deadWorkerIdempotent(w *world) {
 	if c.Started() || c.Attempt.Grant == nil || c.Attempt.Grant.Attempt != 2 {
 		w.Errorf("the second attempt is %+v", c.Attempt)
 	}
-	if err := c.Attempt.Grant.Verify(toolcall.NewKeySet(e.PublicKey()), *c.Request, idem, 2, time.Now()); err != nil {
+	if err := c.Attempt.Grant.VerifyQueue(toolcall.NewKeySet(e.PublicKey()), *c.Request, toolcall.Queue{Tool: idem}, 2, time.Now()); err != nil {
 		w.Errorf("the second grant: %v", err)
 	}
 	if reply := e.start(c, "w2", "y"); reply.IdempotencyKey != c.IdempotencyKey() {

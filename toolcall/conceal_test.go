@@ -238,10 +238,10 @@ func TestRedactedRequestDoesNotRun(t *testing.T) {
 	if err := g.Sign(key); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Verify(NewKeySet(pub), req, req.Tool, 1, now); err != nil {
+	if err := g.VerifyQueue(NewKeySet(pub), req, Queue{Tool: req.Tool}, 1, now); err != nil {
 		t.Errorf("the complete approval request: %v", err)
 	}
-	if err := g.Verify(NewKeySet(pub), req.Redacted(), req.Tool, 1, now); !errors.Is(err, message.ErrForbidden) {
+	if err := g.VerifyQueue(NewKeySet(pub), req.Redacted(), Queue{Tool: req.Tool}, 1, now); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("the redacted approval request: %v", err)
 	}
 }

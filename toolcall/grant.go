@@ -101,11 +101,6 @@ func (g *Grant) Signed(keys KeySet) error {
 	return nil
 }
 
-// Verify is VerifyQueue for a worker without a route.
-func (g *Grant) Verify(keys KeySet, req ApprovalRequest, tool string, attempt int, now time.Time) error {
-	return g.VerifyQueue(keys, req, Queue{Tool: tool}, attempt, now)
-}
-
 // VerifyQueue checks that the grant permits a worker of the queue to run approval request
 // req as the attempt at now: known key, signature, digest recomputed from req, identity, tool,
 // route, attempt, bundle and validity. Any doubt is an error with CodeForbidden.

@@ -176,7 +176,7 @@ func TestPublicKeys(t *testing.T) {
 	if err := g.Sign(k2.Signer()); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.Verify(set, req, "echo", 1, now); err != nil {
+	if err := g.VerifyQueue(set, req, toolcall.Queue{Tool: "echo"}, 1, now); err != nil {
 		t.Errorf("a grant signed by the engine is refused: %v", err)
 	}
 	for name, text := range map[string]string{

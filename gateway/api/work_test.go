@@ -173,7 +173,7 @@ func workStory(t *testing.T, w *world) {
 	}
 	trusted := toolcall.NewKeySet(public)
 	own := ownedBy(t, tasks[0])
-	if err := first.Attempt.Grant.Verify(trusted, *first.Request, first.Tool, first.Attempt.Number, first.Attempt.OfferedAt); err != nil {
+	if err := first.Attempt.Grant.VerifyQueue(trusted, *first.Request, toolcall.Queue{Tool: first.Tool}, first.Attempt.Number, first.Attempt.OfferedAt); err != nil {
 		t.Errorf("the grant is invalid: %v", err)
 	}
 	var started toolcall.StartReply
