@@ -13,13 +13,16 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf16"
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
@@ -111,7 +114,7 @@ type canonicalRow struct {
 func TestVectorsCanonical(t *testing.T) {
 	t.Parallel()
 	var rows []canonicalRow
-	for _, r := range [][2]string{
+	texts := [][2]string{
 		{"order of names", `{"b":1,"a":2,"":3}`},
 		{"order by UTF-16 code units", `{"\ufb33":1,"\ud83d\ude00":2,"\u00f6":3,"1":4}`},
 		{"white space", " { \"a\" : [ 1 , 2 ] }\n"},
@@ -146,7 +149,12 @@ func TestVectorsCanonical(t *testing.T) {
 		{"deep", strings.Repeat("[", 1000) + strings.Repeat("]", 1000)},
 		{"too deep", strings.Repeat("[", 1001) + strings.Repeat("]", 1001)},
 		{"names of JavaScript", `{"__proto__":1,"constructor":{"x":2},"toString":3}`},
-	} {
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same rows each time
+	for i := range 80 {
+		texts = append(texts, [2]string{fmt.Sprint("generated ", i), generatedJSON(random, 3)})
+	}
+	for _, r := range texts {
 		b, err := jcs.Canonicalize([]byte(r[1]))
 		rows = append(rows, canonicalRow{Name: r[0], JSON: r[1], Canonical: string(b), Refused: err != nil})
 	}
@@ -202,6 +210,47 @@ type digestRow struct {
 	Digest  string `json:"digest"`
 }
 
+// generatedJSON returns the text of a value with numbers, names and texts of all kinds.
+func generatedJSON(r *rand.Rand, depth int) string {
+	text := func() string {
+		out := `"`
+		for range r.IntN(5) {
+			c := []rune{'a' + r.Int32N(26), 0xa0 + r.Int32N(0x200), 0x2000 + r.Int32N(0x100), 0x1f600 + r.Int32N(64), 0xe000 + r.Int32N(8), r.Int32N(' ')}[r.IntN(6)]
+			switch {
+			case c >= ' ' && r.IntN(2) == 0:
+				out += string(c)
+			case c > 0xffff:
+				high, low := utf16.EncodeRune(c)
+				out += fmt.Sprintf(`\u%04x\u%04X`, high, low)
+			default:
+				out += fmt.Sprintf(`\u%04x`, c)
+			}
+		}
+		return out + `"`
+	}
+	kinds := 6
+	if depth > 0 {
+		kinds = 9
+	}
+	switch r.IntN(kinds) {
+	case 0:
+		return text()
+	case 1:
+		return strconv.FormatInt(r.Int64N(2e6)-1e6, 10)
+	case 2:
+		return strconv.FormatFloat(r.NormFloat64(), 'g', 1+r.IntN(20), 64)
+	case 3:
+		return fmt.Sprintf("%d.%de%+d", r.IntN(10), r.IntN(1e6), r.IntN(600)-300)
+	case 4:
+		return strconv.FormatInt(int64(r.IntN(1<<53)), 10)
+	case 5:
+		return []string{"true", "false", "null", "-0", "{}", "[]"}[r.IntN(6)]
+	case 6:
+		return "[" + generatedJSON(r, depth-1) + "," + generatedJSON(r, depth-1) + "]"
+	}
+	return `{"1":` + generatedJSON(r, depth-1) + "," + text()[:1] + "b" + text()[1:] + `: ` + generatedJSON(r, depth-1) + `,"a":` + generatedJSON(r, depth-1) + "}"
+}
+
 func TestVectorsDigests(t *testing.T) {
 	t.Parallel()
 	var rows []digestRow
@@ -232,6 +281,10 @@ func TestVectorsDigests(t *testing.T) {
 	add("hidden in arguments that are a list", hide(`[1,2]`, "salt", "args.a"))
 	add("hidden in arguments with a name twice", hide(`{"a":1,"a":2}`, "salt", "args.a"))
 	add("hidden in names with escapes", hide("{\"p\\u0061ss\\n\\u00e9\\u200b\\ud83d\\ude00\":\"x\"}", "salt", "args.*"))
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same rows each time
+	for i := range 40 {
+		add(fmt.Sprint("hidden and generated ", i), hide(`{"x":`+generatedJSON(random, 3)+`}`, "salt", []string{"args.x.*", "args.*.*.a", "args.x.b", "args.*.1"}[i%4]))
+	}
 	add("hidden and redacted already", hide(`{"password":"[redacted hmac-sha256:00]"}`, "", "args.password"))
 	compareVectors(t, "digests.json", map[string]any{"rows": rows})
 }

@@ -48,7 +48,10 @@ def test_canonical(row: dict[str, Any]) -> None:
         with pytest.raises(ValueError):  # noqa: PT011
             _json.canonicalize(_json.parse(row["json"]))
         return
-    assert _json.canonicalize(_json.parse(row["json"])) == row["canonical"]
+    value = _json.parse(row["json"])
+    assert _json.canonicalize(value) == row["canonical"]
+    if row["name"] != "deep":  # as a tool gets the value and returns it
+        assert _json.canonicalize(_json.parse(_json.write(value))) == row["canonical"]
 
 
 @rows("digests.json")

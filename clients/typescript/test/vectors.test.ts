@@ -6,14 +6,17 @@ import { fileURLToPath } from "node:url";
 import type { Call, EngineKey } from "../dist/api.js";
 import { AskanceError, checkStart, checkTask, Client, deriveCallID, digestOf, followKeys, idempotencyKey, readKeys, type CallKey } from "@askance/client";
 import { readOutcome, textOf } from "../dist/gate.js";
-import { canonicalize, parseStrict } from "../dist/json.js";
+import { canonicalize, parseStrict, writeJSON } from "../dist/json.js";
 import { readStream } from "../dist/stream.js";
 import { readVectors } from "./vectors.js";
 
 test("canonical forms", () => {
   for (const row of readVectors<{ rows: Array<{ name: string; json: string; canonical?: string; refused?: boolean }> }>("canonical").rows) {
     if (row.refused) assert.throws(() => canonicalize(row.json), row.name);
-    else assert.equal(canonicalize(row.json), row.canonical, row.name);
+    else {
+      assert.equal(canonicalize(row.json), row.canonical, row.name);
+      assert.equal(canonicalize(writeJSON(JSON.parse(row.json))), row.canonical, `${row.name}, as a tool gets and returns it`);
+    }
   }
 });
 
