@@ -435,6 +435,37 @@ def change_input(operation: str, body: dict[str, Any]) -> None:
         call["input"] = call["request"]["input"] = '{"n":666}'
 
 
+def test_refusal_that_is_not_accepted_returns_the_task(server: Server, session: str) -> None:
+    """The engine does not record the refusal, so the task must stay in the queue."""
+    acks: list[dict[str, Any]] = []
+
+    class Refused(Tampering):
+        async def _perform(self, effect: Any) -> Any:
+            path = getattr(effect, "path", "")
+            if path.endswith("/ack"):
+                acks.append(effect.body)
+            if path.endswith("/start") and not acks:
+                problem = json.dumps({"code": "forbidden", "detail": "no"}).encode()
+                return askance._core.Reply(403, {"content-type": "application/problem+json"}, problem)
+            return await super()._perform(effect)
+
+    async def story() -> None:
+        propose(server, session, "ship")
+        client = Refused(server.url, server.tokens["wendy"])
+        async with client:
+            worker = client.worker([Client("http://x", "").tool(name="ship")(take_job)], engine_keys=server.engine_key)
+
+            async def sleep(seconds: float) -> None:
+                worker.stop()
+
+            client.change, client._sleep = change_input, sleep
+            await worker.run()
+
+    asyncio.run(story())
+    assert acks[0]["return"] is True
+    server.client().gate(session, "r1").interrupt()
+
+
 def test_tampered_task_does_not_run(server: Server, session: str) -> None:
     async def story() -> tuple[list[int], dict[str, Any]]:
         ran: list[int] = []

@@ -277,9 +277,11 @@ class Attempt:
             body["grant_nonce"] = self.grant["nonce"]
         try:
             await self.send("start", body)
+            delay = None
         except AskanceError as err:
             log.debug("the refusal was answered: %s", err)
-        await self.acknowledge()
+            delay = None if err.code in GONE else REST
+        await self.acknowledge(delay)
         await self.client._sleep(KEYS_SOON)
 
     async def start(self) -> Json | None:
