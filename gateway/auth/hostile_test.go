@@ -316,6 +316,10 @@ func TestTokenLoginsInTabs(t *testing.T) {
 			t.Errorf("with %v: %d", header, code)
 		}
 	}
+	// A screen reader reads the title and the field that has the focus.
+	if _, text, _ := g.do(g.browser(), http.MethodPost, "/login", url.Values{"token": {"wrong"}}, "Origin", site, "Sec-Fetch-Site", "same-origin"); !strings.Contains(text, "<title>Login failed") || !strings.Contains(text, `aria-describedby="wrong" autofocus`) {
+		t.Errorf("a wrong token: %s", text)
+	}
 	if s, _ := g.self(c); s.Name != "bob" {
 		t.Errorf("another site logged the browser in as %+v", s)
 	}
