@@ -186,12 +186,7 @@ func isUncertain(err error) bool {
 
 // isHandedOver reports whether a call of the client's tools was handed to it.
 func (f *follower) isHandedOver(id message.CallID) bool {
-	for _, b := range f.mapper.Pending() {
-		if b.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(f.mapper.Pending())), func(b message.ToolCallBlock) bool { return b.ID == id })
 }
 
 // recordAndEnd records what is asked, then ends the run: a response to an interrupt without a
