@@ -112,7 +112,7 @@ func abandonedAsDenied(t *testing.T) []agui.Loss {
 	t.Helper()
 	thread := agui.Thread{Open: []agui.Interrupt{request("i", true, true)}}
 	var said []string
-	for _, e := range []agui.ResumeEntry{cancelled("i"), resolved("i", `{"approved":false}`)} {
+	for _, e := range []agui.ResumeEntry{cancelled(), resolved("i", `{"approved":false}`)} {
 		r, err := thread.Resume([]agui.ResumeEntry{e}, time.Time{})
 		if err != nil {
 			t.Fatal(err)

@@ -24,8 +24,8 @@ func resolved(id, payload string) agui.ResumeEntry {
 	return agui.ResumeEntry{InterruptID: id, Status: agui.ResumeResolved, Payload: message.RawJSON(payload)}
 }
 
-func cancelled(id string) agui.ResumeEntry {
-	return agui.ResumeEntry{InterruptID: id, Status: agui.ResumeCancelled}
+func cancelled() agui.ResumeEntry {
+	return agui.ResumeEntry{InterruptID: "i", Status: agui.ResumeCancelled}
 }
 
 const (
@@ -58,11 +58,11 @@ func TestResume(t *testing.T) {
 		{"only a stray", agui.Thread{Open: two}, []agui.ResumeEntry{resolved("x", yes)}, agui.CodeResumeIncomplete},
 		{"both", agui.Thread{Open: two}, []agui.ResumeEntry{resolved("j", `{"approved":false}`), resolved("i", yes)}, "i yes, j no"},
 		{"stray and known", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("x", "1"), resolved("i", yes)}, "i yes, stray x"},
-		{"cancelled", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{cancelled("i")}, "i abandoned"},
+		{"cancelled", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{cancelled()}, "i abandoned"},
 		{"twice the same", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", yes), resolved("i", ` { "approved" : true } `)}, "i yes"},
 		{"twice, with inexact edits", agui.Thread{Open: []agui.Interrupt{editable}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{"a":9007199254740993.0}}`), resolved("i", `{"approved":true,"editedArgs":{"a":9007199254740992.0}}`)}, agui.CodeResumeConflict},
-		{"twice otherwise", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", yes), cancelled("i")}, agui.CodeResumeConflict},
-		{"twice a stray, otherwise", agui.Thread{}, []agui.ResumeEntry{resolved("i", yes), cancelled("i")}, agui.CodeResumeConflict},
+		{"twice otherwise", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", yes), cancelled()}, agui.CodeResumeConflict},
+		{"twice a stray, otherwise", agui.Thread{}, []agui.ResumeEntry{resolved("i", yes), cancelled()}, agui.CodeResumeConflict},
 
 		{"no payload", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{{InterruptID: "i", Status: agui.ResumeResolved}}, agui.CodePayloadInvalid},
 		{"payload is no object", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", "true")}, agui.CodePayloadInvalid},
@@ -82,14 +82,14 @@ func TestResume(t *testing.T) {
 		{"feedback", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", `{"approved":false,"feedback":"too much"}`)}, "i no too much"},
 
 		{"expired", agui.Thread{Open: []agui.Interrupt{late}}, []agui.ResumeEntry{resolved("i", yes)}, agui.CodeInterruptExpired},
-		{"expired, cancelled", agui.Thread{Open: []agui.Interrupt{late}}, []agui.ResumeEntry{cancelled("i")}, "i abandoned"},
+		{"expired, cancelled", agui.Thread{Open: []agui.Interrupt{late}}, []agui.ResumeEntry{cancelled()}, "i abandoned"},
 		{"not yet expired", agui.Thread{Open: []agui.Interrupt{soon}}, []agui.ResumeEntry{resolved("i", yes)}, "i yes"},
 		{"unreadable expiry", agui.Thread{Open: []agui.Interrupt{broken}}, []agui.ResumeEntry{resolved("i", yes)}, agui.CodeInterruptExpired},
 		{"worker", agui.Thread{Open: []agui.Interrupt{busy}}, []agui.ResumeEntry{{InterruptID: "i", Status: agui.ResumeResolved}}, "i no"},
 
 		{"replayed", agui.Thread{Settled: settled}, []agui.ResumeEntry{resolved("i", `{"editedArgs":{"a":1},"approved":true}`)}, "replayed i"},
 		{"overtaken", agui.Thread{Settled: settled}, []agui.ResumeEntry{resolved("i", yes)}, "overtaken i"},
-		{"overtaken while open", agui.Thread{Open: two[:1], Settled: settled}, []agui.ResumeEntry{cancelled("i")}, "overtaken i"},
+		{"overtaken while open", agui.Thread{Open: two[:1], Settled: settled}, []agui.ResumeEntry{cancelled()}, "overtaken i"},
 		{"resolved needs no entry", agui.Thread{Open: two, Settled: settled}, []agui.ResumeEntry{resolved("j", yes)}, "j yes"},
 	}
 	for _, tt := range tests {
