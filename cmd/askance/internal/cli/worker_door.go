@@ -99,8 +99,9 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 	if d.server != "" {
 		d.address = bus.RedactURL(d.server)
 		if space := d.namedSpace(env); space != "" {
-			_, err = d.whoami(ctx, remote.New(d.server, d.token), space)
-			return err
+			if _, err = d.whoami(ctx, remote.New(d.server, d.token), space); !errors.Is(err, message.ErrUnavailable) { // a worker waits for its server
+				return err
+			}
 		}
 		_, err = d.token()
 		return err
