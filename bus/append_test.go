@@ -152,23 +152,23 @@ type flaky struct {
 	calls  int
 }
 
-func (p *flaky) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
-	p.mu.Lock()
-	p.calls++
+func (f *flaky) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
+	f.mu.Lock()
+	f.calls++
 	step := ""
-	if len(p.script) > 0 {
-		step, p.script = p.script[0], p.script[1:]
+	if len(f.script) > 0 {
+		step, f.script = f.script[0], f.script[1:]
 	}
-	p.mu.Unlock()
+	f.mu.Unlock()
 	switch step {
 	case "stored, ack lost":
-		if _, err := p.Publisher.Publish(ctx, w); err != nil {
+		if _, err := f.Publisher.Publish(ctx, w); err != nil {
 			return bus.Ack{}, err
 		}
 		<-ctx.Done()
 		return bus.Ack{}, ctx.Err()
 	case "stored, batch lost":
-		if _, err := p.Publisher.Publish(ctx, w); err != nil {
+		if _, err := f.Publisher.Publish(ctx, w); err != nil {
 			return bus.Ack{}, err
 		}
 		<-ctx.Done()
@@ -179,7 +179,7 @@ func (p *flaky) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
 	case "10164":
 		return bus.Ack{}, &jetstream.APIError{Code: 400, ErrorCode: 10164, Description: "wrong last sequence"}
 	case "stored by others":
-		if _, err := p.Publisher.Publish(ctx, w); err != nil {
+		if _, err := f.Publisher.Publish(ctx, w); err != nil {
 			return bus.Ack{}, err
 		}
 		return bus.Ack{}, &jetstream.APIError{Code: 503, ErrorCode: 10063, Description: "expected stream sequence does not match"}
@@ -194,11 +194,11 @@ func (p *flaky) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
 	case "too large":
 		return bus.Ack{}, &jetstream.APIError{Code: 400, ErrorCode: 10054, Description: "message size exceeds maximum allowed"}
 	case "other stream":
-		ack, err := p.Publisher.Publish(ctx, w)
+		ack, err := f.Publisher.Publish(ctx, w)
 		ack.Stream = "ELSEWHERE"
 		return ack, err
 	}
-	return p.Publisher.Publish(ctx, w)
+	return f.Publisher.Publish(ctx, w)
 }
 
 // Append when the server's answer is lost, late or bad. The test runs on fake time, so that waiting
@@ -263,10 +263,10 @@ type late struct {
 	now chan struct{}
 }
 
-func (p late) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
+func (l late) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
 	go func() {
-		<-p.now
-		_, _ = p.Publisher.Publish(context.Background(), w)
+		<-l.now
+		_, _ = l.Publisher.Publish(context.Background(), w)
 	}()
 	<-ctx.Done()
 	return bus.Ack{}, ctx.Err()
@@ -444,12 +444,12 @@ type held struct {
 	gate   chan struct{}
 }
 
-func (p held) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
-	if w.Msg.Header.Get(nats.MsgIdHdr) != p.id {
-		return p.Publisher.Publish(ctx, w)
+func (h held) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
+	if w.Msg.Header.Get(nats.MsgIdHdr) != h.id {
+		return h.Publisher.Publish(ctx, w)
 	}
-	ack, err := p.direct.Publish(ctx, w)
-	<-p.gate
+	ack, err := h.direct.Publish(ctx, w)
+	<-h.gate
 	return ack, err
 }
 

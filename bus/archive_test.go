@@ -52,82 +52,82 @@ func newArchiving(t *testing.T) *archiving {
 	return w
 }
 
-func (w *archiving) finish(key toolcall.Key) {
-	w.t.Helper()
+func (a *archiving) finish(key toolcall.Key) {
+	a.t.Helper()
 	id := string(key.Reply) + string(key.Call)
-	seq := mustAppend(w.t, w.j, callRecord(id+"1", key, message.ToolCallPending, "propose"), 0)
-	mustAppend(w.t, w.j, callRecord(id+"2", key, message.ToolCallFinished, "result"), seq)
+	seq := mustAppend(a.t, a.j, callRecord(id+"1", key, message.ToolCallPending, "propose"), 0)
+	mustAppend(a.t, a.j, callRecord(id+"2", key, message.ToolCallFinished, "result"), seq)
 }
 
-func (w *archiving) open() {
-	w.t.Helper()
-	w.j = w.JournalWith("test", bus.JournalOptions{Room: w.Room, Archives: w.store})
-	w.l = ledgerOf(w.t, w.j)
+func (a *archiving) open() {
+	a.t.Helper()
+	a.j = a.JournalWith("test", bus.JournalOptions{Room: a.Room, Archives: a.store})
+	a.l = ledgerOf(a.t, a.j)
 }
 
-func (w *archiving) archive() bus.Archiving {
-	w.t.Helper()
-	done, err := w.l.Archive(w.t.Context(), bus.Retention{By: "ann", Reason: "test"})
+func (a *archiving) archive() bus.Archiving {
+	a.t.Helper()
+	done, err := a.l.Archive(a.t.Context(), bus.Retention{By: "ann", Reason: "test"})
 	if err != nil {
-		w.t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	return done
 }
 
-func (w *archiving) records() uint64 {
-	w.t.Helper()
-	return w.stream(bus.StreamName("test")).CachedInfo().State.Msgs
+func (a *archiving) records() uint64 {
+	a.t.Helper()
+	return a.stream(bus.StreamName("test")).CachedInfo().State.Msgs
 }
 
 // verify returns the report of an auditor who knows of the archives from their checkpoints.
-func (w *archiving) verify() (*proof.Report, error) {
-	w.t.Helper()
-	ctx := w.t.Context()
-	o := proof.Options{Keys: toolcall.NewKeySet(w.Keys().Public()), Space: "test", Name: bus.NameOf}
-	journal, err := w.l.Records(ctx, bus.RecordsRequest{Limit: 1})
+func (a *archiving) verify() (*proof.Report, error) {
+	a.t.Helper()
+	ctx := a.t.Context()
+	o := proof.Options{Keys: toolcall.NewKeySet(a.Keys().Public()), Space: "test", Name: bus.NameOf}
+	journal, err := a.l.Records(ctx, bus.RecordsRequest{Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	signed, err := w.l.Records(ctx, bus.RecordsRequest{Of: bus.AuditCheckpoints, Limit: 1})
+	signed, err := a.l.Records(ctx, bus.RecordsRequest{Of: bus.AuditCheckpoints, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
 	o.First, o.Last = journal.First, journal.Last
-	checkpoints := bus.Bodies(bus.Walk(ctx, w.l, bus.AuditCheckpoints, 0, signed.Last))
+	checkpoints := bus.Bodies(bus.Walk(ctx, a.l, bus.AuditCheckpoints, 0, signed.Last))
 	if o.Archives, err = proof.Archives(checkpoints, o.Keys); err != nil {
 		return nil, err
 	}
-	return proof.Verify(checkpoints, bus.Walk(ctx, w.l, bus.AuditJournal, 0, journal.Last), o)
+	return proof.Verify(checkpoints, bus.Walk(ctx, a.l, bus.AuditJournal, 0, journal.Last), o)
 }
 
-func (w *archiving) proved(shown bool) {
-	w.t.Helper()
-	r, err := w.verify()
+func (a *archiving) proved(shown bool) {
+	a.t.Helper()
+	r, err := a.verify()
 	if err != nil {
-		w.t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	if !r.OK || r.Archived != 20 || shown && (r.NotShown != 0 || r.Records != 25) || !shown && (r.NotShown != 20 || r.Records != 5) {
-		w.t.Errorf("verify: %+v", r)
+		a.t.Errorf("verify: %+v", r)
 	}
 }
 
 // refused checks that ids of archived calls and replies stay used, and that others work.
-func (w *archiving) refused(j *bus.Journal) {
-	w.t.Helper()
+func (a *archiving) refused(j *bus.Journal) {
+	a.t.Helper()
 	for _, key := range []toolcall.Key{inReply("r1", "a"), inReply("r1", "new"), inReply("r3", "b")} {
-		if _, err := j.Append(w.t.Context(), callRecord("again", key, message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrArchived) {
-			w.t.Errorf("a call %s again: %v", key, err)
+		if _, err := j.Append(a.t.Context(), callRecord("again", key, message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrArchived) {
+			a.t.Errorf("a call %s again: %v", key, err)
 		}
-		if r, err := j.Last(w.t.Context(), key); !errors.Is(err, message.ErrArchived) && (err != nil || r.Seq > 20) { // a record that is not deleted yet
-			w.t.Errorf("the last record of %s: %+v, %v", key, r, err)
+		if r, err := j.Last(a.t.Context(), key); !errors.Is(err, message.ErrArchived) && (err != nil || r.Seq > 20) { // a record that is not deleted yet
+			a.t.Errorf("the last record of %s: %+v, %v", key, r, err)
 		}
 	}
 	plan := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "plan", At: at, Engine: "e1", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}, Reply: &toolcall.ReplyState{Key: inReply("r2", "").ReplyKey(), Phase: toolcall.ReplyOpen}}
-	if _, err := j.Append(w.t.Context(), plan, 0); !errors.Is(err, message.ErrArchived) {
-		w.t.Errorf("a plan of an archived reply: %v", err)
+	if _, err := j.Append(a.t.Context(), plan, 0); !errors.Is(err, message.ErrArchived) {
+		a.t.Errorf("a plan of an archived reply: %v", err)
 	}
-	if _, err := j.Last(w.t.Context(), inReply("other", "x")); !errors.Is(err, message.ErrNotFound) {
-		w.t.Errorf("an unknown call: %v", err)
+	if _, err := j.Last(a.t.Context(), inReply("other", "x")); !errors.Is(err, message.ErrNotFound) {
+		a.t.Errorf("an unknown call: %v", err)
 	}
 }
 
@@ -402,15 +402,15 @@ func TestInterruptedArchiveDeletesTheEndFirst(t *testing.T) {
 }
 
 // archiveUntil announces an archive and deletes only the given number of its records.
-func (w *archiving) archiveUntil(t *testing.T, deleted int) {
+func (a *archiving) archiveUntil(t *testing.T, deleted int) {
 	t.Helper()
-	gone, err := w.l.AnnounceArchive(t.Context(), bus.Retention{By: "ann", Reason: "test"})
+	gone, err := a.l.AnnounceArchive(t.Context(), bus.Retention{By: "ann", Reason: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range gone {
 		for seq := r.From; seq <= r.Through && deleted > 0; seq++ {
-			if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), seq); err != nil {
+			if err := a.stream(bus.StreamName("test")).DeleteMsg(t.Context(), seq); err != nil {
 				t.Fatal(err)
 			}
 			deleted--
@@ -419,10 +419,10 @@ func (w *archiving) archiveUntil(t *testing.T, deleted int) {
 }
 
 // bind records a session, whose second record has tools.
-func (w *archiving) bind(session string, prev uint64) uint64 {
-	w.t.Helper()
+func (a *archiving) bind(session string, prev uint64) uint64 {
+	a.t.Helper()
 	state := &toolcall.SessionState{Key: toolcall.Key{Space: "test", Session: message.SessionID(session)}, Runtime: "rt-" + session}
-	return mustAppend(w.t, w.j, &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint(session, prev), At: at, Engine: "e1", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}, Session: state}, prev)
+	return mustAppend(a.t, a.j, &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint(session, prev), At: at, Engine: "e1", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}, Session: state}, prev)
 }
 
 // newSessions returns a journal of three sessions: all of the first and half of the second are
@@ -453,24 +453,24 @@ func newSessions(t *testing.T, opts ...bustest.Option) *archiving {
 }
 
 // checkSessions checks what remains of newSessions.
-func (w *archiving) checkSessions() {
-	w.t.Helper()
-	if n := w.records(); n != 4 { // two sessions and two open calls
-		w.t.Errorf("%d records are left", n)
+func (a *archiving) checkSessions() {
+	a.t.Helper()
+	if n := a.records(); n != 4 { // two sessions and two open calls
+		a.t.Errorf("%d records are left", n)
 	}
 	for _, session := range []string{"a", "b"} {
 		key := toolcall.Key{Space: "test", Session: message.SessionID(session)}
-		r, err := w.j.Last(w.t.Context(), key)
+		r, err := a.j.Last(a.t.Context(), key)
 		if err != nil || r.Record == nil || r.Record.Session.Runtime != "rt-"+session || r.Record.By.Name != "ann" {
-			w.t.Errorf("the session %s: %+v, %v", session, r, err)
+			a.t.Errorf("the session %s: %+v, %v", session, r, err)
 		}
-		history, err := w.j.History(w.t.Context(), key)
+		history, err := a.j.History(a.t.Context(), key)
 		if err != nil || len(history) < 2 || history[0].Record == nil || history[0].Record.By.Name != "rt" {
-			w.t.Errorf("the history of the session %s: %+v, %v", session, history, err)
+			a.t.Errorf("the history of the session %s: %+v, %v", session, history, err)
 		}
 	}
-	if r, err := w.verify(); err != nil || !r.OK || r.NotShown != 0 || r.Unchained != 0 {
-		w.t.Errorf("verify: %+v, %v", r, err)
+	if r, err := a.verify(); err != nil || !r.OK || r.NotShown != 0 || r.Unchained != 0 {
+		a.t.Errorf("verify: %+v, %v", r, err)
 	}
 }
 
@@ -664,9 +664,9 @@ func TestLostCheckpointsOfArchives(t *testing.T) {
 	}
 }
 
-func (w *archiving) recovery(t *testing.T) *bus.Recovery {
+func (a *archiving) recovery(t *testing.T) *bus.Recovery {
 	t.Helper()
-	r, err := bus.BeginRecovery(t.Context(), w.Conn("engine"), "test", w.Keys(), nil, w.store)
+	r, err := bus.BeginRecovery(t.Context(), a.Conn("engine"), "test", a.Keys(), nil, a.store)
 	if err != nil {
 		t.Fatal(err)
 	}

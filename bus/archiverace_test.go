@@ -39,26 +39,26 @@ type hookedConn struct {
 func (c *hookedConn) Write(b []byte) (int, error) { return c.write(c.Conn, b) }
 
 // openThrough opens the journal over a hooked connection.
-func (w *archiving) openThrough(write func(c net.Conn, b []byte) (int, error)) *bus.Journal {
-	w.t.Helper()
-	nc, err := bus.ConnectInProcess(w.t.Context(), hooked{w.Server, write}, bus.ConnectOptions{Principal: "engine"})
+func (a *archiving) openThrough(write func(c net.Conn, b []byte) (int, error)) *bus.Journal {
+	a.t.Helper()
+	nc, err := bus.ConnectInProcess(a.t.Context(), hooked{a.Server, write}, bus.ConnectOptions{Principal: "engine"})
 	if err != nil {
-		w.t.Fatal(err)
+		a.t.Fatal(err)
 	}
-	w.t.Cleanup(nc.Close)
-	j, err := bus.OpenJournal(w.t.Context(), nc, "test", w.Keys(), bus.JournalOptions{Room: w.Room, Archives: w.store})
+	a.t.Cleanup(nc.Close)
+	j, err := bus.OpenJournal(a.t.Context(), nc, "test", a.Keys(), bus.JournalOptions{Room: a.Room, Archives: a.store})
 	if err != nil {
-		w.t.Fatal(err)
+		a.t.Fatal(err)
 	}
 	return j
 }
 
 // runningEngine is an engine that is not the archiver, and what it watches.
-func (w *archiving) runningEngine() (*bus.Journal, *sink) {
-	w.t.Helper()
-	j := w.JournalWith("test", bus.JournalOptions{Archives: w.store})
-	seen := watch(w.t, j, 0)
-	seen.wait(w.t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+func (a *archiving) runningEngine() (*bus.Journal, *sink) {
+	a.t.Helper()
+	j := a.JournalWith("test", bus.JournalOptions{Archives: a.store})
+	seen := watch(a.t, j, 0)
+	seen.wait(a.t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
 	return j, seen
 }
 
@@ -115,14 +115,14 @@ func TestArchiveWhileEnginesRun(t *testing.T) {
 }
 
 // warn replaces the warning of an archive in the journal's metadata.
-func (w *archiving) warn(text string) {
-	w.t.Helper()
-	cfg := w.stream(bus.StreamName("test")).CachedInfo().Config
+func (a *archiving) warn(text string) {
+	a.t.Helper()
+	cfg := a.stream(bus.StreamName("test")).CachedInfo().Config
 	if delete(cfg.Metadata, bus.MetaArchiving); text != "" {
 		cfg.Metadata[bus.MetaArchiving] = text
 	}
-	if _, err := must(jetstream.New(w.Conn("engine"))).UpdateStream(w.t.Context(), cfg); err != nil {
-		w.t.Fatal(err)
+	if _, err := must(jetstream.New(a.Conn("engine"))).UpdateStream(a.t.Context(), cfg); err != nil {
+		a.t.Fatal(err)
 	}
 }
 

@@ -31,7 +31,7 @@ type replyRecords struct {
 	keep, interrupted bool
 }
 
-func (x *replyRecords) lastSequence() uint64 { return x.seqs[len(x.seqs)-1] }
+func (r *replyRecords) lastSequence() uint64 { return r.seqs[len(r.seqs)-1] }
 
 // sessionRecords are the session's own records.
 type sessionRecords struct {

@@ -59,15 +59,15 @@ type ArchiveFile interface {
 type ArchiveFolder string
 
 // Put implements ArchiveStore.
-func (d ArchiveFolder) Put(_ context.Context, name string, write func(io.Writer) error) error {
-	return secretfile.Write("write archive", filepath.Join(string(d), name), write)
+func (a ArchiveFolder) Put(_ context.Context, name string, write func(io.Writer) error) error {
+	return secretfile.Write("write archive", filepath.Join(string(a), name), write)
 }
 
 // Files implements ArchiveStore.
-func (d ArchiveFolder) Files(context.Context) ([]StoredFile, error) {
-	found, err := os.ReadDir(string(d))
+func (a ArchiveFolder) Files(context.Context) ([]StoredFile, error) {
+	found, err := os.ReadDir(string(a))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, secretfile.Error("list archives", string(d), err)
+		return nil, secretfile.Error("list archives", string(a), err)
 	}
 	files := make([]StoredFile, len(found))
 	for i, f := range found {
@@ -77,8 +77,8 @@ func (d ArchiveFolder) Files(context.Context) ([]StoredFile, error) {
 }
 
 // Remove implements ArchiveStore.
-func (d ArchiveFolder) Remove(_ context.Context, name string) error {
-	path := filepath.Join(string(d), name)
+func (a ArchiveFolder) Remove(_ context.Context, name string) error {
+	path := filepath.Join(string(a), name)
 	if err := os.Remove(path); err != nil {
 		return secretfile.Error("remove archive", path, err)
 	}
@@ -86,8 +86,8 @@ func (d ArchiveFolder) Remove(_ context.Context, name string) error {
 }
 
 // Open implements ArchiveStore.
-func (d ArchiveFolder) Open(_ context.Context, name string) (ArchiveFile, error) {
-	f, _, err := plainfile.Open(filepath.Join(string(d), name))
+func (a ArchiveFolder) Open(_ context.Context, name string) (ArchiveFile, error) {
+	f, _, err := plainfile.Open(filepath.Join(string(a), name))
 	if err != nil {
 		return nil, err
 	}

@@ -299,8 +299,8 @@ func (a *archives) isWarnedOf(m stored) bool {
 }
 
 // hasAny reports whether the index is readable and has one of these entities.
-func (x *archived) hasAny(hashes []uint64) bool {
-	return x.index != nil && slices.ContainsFunc(hashes, x.index.Has)
+func (a *archived) hasAny(hashes []uint64) bool {
+	return a.index != nil && slices.ContainsFunc(hashes, a.index.Has)
 }
 
 // announceTime is the time from the last look of an archiver at the journal until others can

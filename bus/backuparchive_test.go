@@ -18,9 +18,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-func (w *archiving) backUp(t *testing.T, files bus.ArchiveStore) (bus.Copied, error) {
+func (a *archiving) backUp(t *testing.T, files bus.ArchiveStore) (bus.Copied, error) {
 	t.Helper()
-	return bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), filepath.Join(t.TempDir(), "backup"), files)
+	return bus.BackUp(t.Context(), a.Conn("engine"), "test", a.Keys(), filepath.Join(t.TempDir(), "backup"), files)
 }
 
 // A backup omits only files that are not in the folder. An existing file that cannot be copied is an

@@ -35,22 +35,22 @@ func newLagging(t *testing.T, b *bustest.Bus) lagging {
 }
 
 // info answers without the records that it lacks, which are the last ones.
-func (f lagging) info(m *nats.Msg) []byte {
+func (l lagging) info(m *nats.Msg) []byte {
 	stream := strings.TrimPrefix(m.Subject, askInfoLate)
-	reply, err := f.nc.Request(askInfo+stream, m.Data, patience)
+	reply, err := l.nc.Request(askInfo+stream, m.Data, patience)
 	if err != nil {
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.forgot) == 0 || stream != bus.StreamName("test") {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.forgot) == 0 || stream != bus.StreamName("test") {
 		return reply.Data
 	}
-	if f.answered++; f.answered == f.healAt {
-		f.forgot = nil
+	if l.answered++; l.answered == l.healAt {
+		l.forgot = nil
 		return reply.Data
 	}
-	return withLast(reply.Data, f.forgot[0]-1)
+	return withLast(reply.Data, l.forgot[0]-1)
 }
 
 // withLast changes how many messages a stream has, by its info.
@@ -66,25 +66,25 @@ func withLast(info []byte, n uint64) []byte {
 }
 
 // InProcessConn implements nats.InProcessConnProvider.
-func (f lagging) InProcessConn() (net.Conn, error) {
-	c, err := f.oblivious.InProcessConn()
+func (l lagging) InProcessConn() (net.Conn, error) {
+	c, err := l.oblivious.InProcessConn()
 	return askingInfo{c}, err
 }
 
 type askingInfo struct{ net.Conn }
 
-func (c askingInfo) Write(b []byte) (int, error) {
-	return c.Conn.Write(bytes.ReplaceAll(b, []byte(askInfo), []byte(askInfoLate)))
+func (a askingInfo) Write(b []byte) (int, error) {
+	return a.Conn.Write(bytes.ReplaceAll(b, []byte(askInfo), []byte(askInfoLate)))
 }
 
-func (f lagging) journal(t *testing.T) *bus.Journal {
+func (l lagging) journal(t *testing.T) *bus.Journal {
 	t.Helper()
-	nc, err := bus.ConnectInProcess(t.Context(), f, bus.ConnectOptions{Principal: "engine"})
+	nc, err := bus.ConnectInProcess(t.Context(), l, bus.ConnectOptions{Principal: "engine"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	j, err := bus.OpenJournal(t.Context(), nc, "test", f.b.Keys(), bus.JournalOptions{})
+	j, err := bus.OpenJournal(t.Context(), nc, "test", l.b.Keys(), bus.JournalOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -157,8 +157,8 @@ func (f *oblivious) InProcessConn() (net.Conn, error) {
 // asking sends the requests to the leader elsewhere.
 type asking struct{ net.Conn }
 
-func (c asking) Write(b []byte) (int, error) {
-	return c.Conn.Write(bytes.ReplaceAll(b, []byte(askLeader), []byte(askForgets)))
+func (a asking) Write(b []byte) (int, error) {
+	return a.Conn.Write(bytes.ReplaceAll(b, []byte(askLeader), []byte(askForgets)))
 }
 
 // journal opens a journal for which this is the leader.
@@ -215,18 +215,18 @@ type duplicating struct {
 	ack    bus.Ack
 }
 
-func (p *duplicating) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
-	if p.ack.Seq != 0 && p.at == 0 {
-		return p.Publisher.Publish(ctx, w)
+func (d *duplicating) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
+	if d.ack.Seq != 0 && d.at == 0 {
+		return d.Publisher.Publish(ctx, w)
 	}
-	if p.ack.Seq != 0 {
-		return bus.Ack{Stream: p.ack.Stream, Seq: p.at, Duplicate: true}, nil
+	if d.ack.Seq != 0 {
+		return bus.Ack{Stream: d.ack.Stream, Seq: d.at, Duplicate: true}, nil
 	}
 	var err error
-	if p.ack, err = p.Publisher.Publish(ctx, w); err != nil {
-		return p.ack, err
+	if d.ack, err = d.Publisher.Publish(ctx, w); err != nil {
+		return d.ack, err
 	}
-	p.forget()
+	d.forget()
 	return bus.Ack{}, errNoAnswer
 }
 

@@ -17,13 +17,13 @@ import (
 // toHere dials this machine for any host.
 type toHere struct{ t *testing.T }
 
-func (d toHere) Dial(network, address string) (net.Conn, error) {
+func (h toHere) Dial(network, address string) (net.Conn, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	var dialer net.Dialer
-	return dialer.DialContext(d.t.Context(), network, "127.0.0.1:"+port)
+	return dialer.DialContext(h.t.Context(), network, "127.0.0.1:"+port)
 }
 
 // A login is sent to another machine only encrypted, unless plain text is permitted.

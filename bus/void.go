@@ -50,15 +50,15 @@ func basisOf(m stored) (entity Entity, prev uint64, ok bool) {
 }
 
 // expectedSequence returns the sequence that a message's compare-and-swap names.
-func (m stored) expectedSequence() (seq uint64, ok bool) {
-	seq, err := strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
+func (s stored) expectedSequence() (seq uint64, ok bool) {
+	seq, err := strconv.ParseUint(onlyHeader(s.header, headerPrev), 10, 64)
 	return seq, err == nil
 }
 
 // linkedTo returns the sequence of the record that this one links to as its predecessor, or
 // 0 if it names none.
-func (m stored) linkedTo() uint64 {
-	link, err := proof.LinkOf(m.data)
+func (s stored) linkedTo() uint64 {
+	link, err := proof.LinkOf(s.data)
 	if err != nil || link == nil {
 		return 0
 	}

@@ -25,14 +25,14 @@ import (
 // dataFolder is the data folder of a space with a journal: the folder nats, the key and the anchor.
 type dataFolder struct{ dir string }
 
-func (s dataFolder) nats() string     { return filepath.Join(s.dir, "nats") }
-func (s dataFolder) keys() string     { return filepath.Join(s.dir, "engine.key") }
-func (s dataFolder) anchor() string   { return filepath.Join(s.dir, "anchor") }
-func (s dataFolder) streams() string  { return filepath.Join(s.nats(), "jetstream", "$G", "streams") }
-func (s dataFolder) journal() string  { return filepath.Join(s.streams(), "ASKANCE_test") }
-func (s dataFolder) proof() string    { return filepath.Join(s.streams(), "ASKANCE_PROOF_test") }
-func (s dataFolder) block() string    { return filepath.Join(s.journal(), "msgs", "1.blk") }
-func (s dataFolder) proofBlk() string { return filepath.Join(s.proof(), "msgs", "1.blk") }
+func (d dataFolder) nats() string     { return filepath.Join(d.dir, "nats") }
+func (d dataFolder) keys() string     { return filepath.Join(d.dir, "engine.key") }
+func (d dataFolder) anchor() string   { return filepath.Join(d.dir, "anchor") }
+func (d dataFolder) streams() string  { return filepath.Join(d.nats(), "jetstream", "$G", "streams") }
+func (d dataFolder) journal() string  { return filepath.Join(d.streams(), "ASKANCE_test") }
+func (d dataFolder) proof() string    { return filepath.Join(d.streams(), "ASKANCE_PROOF_test") }
+func (d dataFolder) block() string    { return filepath.Join(d.journal(), "msgs", "1.blk") }
+func (d dataFolder) proofBlk() string { return filepath.Join(d.proof(), "msgs", "1.blk") }
 
 // opened is a journal that is open in a store.
 type opened struct {
@@ -42,18 +42,18 @@ type opened struct {
 }
 
 // open opens the store as an engine does.
-func (s dataFolder) open(t testing.TB, opts ...bustest.Option) (*opened, error) {
+func (d dataFolder) open(t testing.TB, opts ...bustest.Option) (*opened, error) {
 	t.Helper()
-	keys, err := bus.LoadOrCreateSpaceKeys(s.keys(), s.anchor())
+	keys, err := bus.LoadOrCreateSpaceKeys(d.keys(), d.anchor())
 	if err != nil {
 		t.Fatal(err)
 	}
-	anchor, err := bus.OpenAnchor(s.anchor(), "test", keys)
+	anchor, err := bus.OpenAnchor(d.anchor(), "test", keys)
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(func() { _ = anchor.Close() })
-	b := bustest.New(t, append(opts, bustest.In(s.nats()))...)
+	b := bustest.New(t, append(opts, bustest.In(d.nats()))...)
 	b.UseKeys(keys)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -65,9 +65,9 @@ func (s dataFolder) open(t testing.TB, opts ...bustest.Option) (*opened, error) 
 	return &opened{b, j, anchor}, nil
 }
 
-func (s dataFolder) mustOpen(t testing.TB) *opened {
+func (d dataFolder) mustOpen(t testing.TB) *opened {
 	t.Helper()
-	o, err := s.open(t)
+	o, err := d.open(t)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -107,9 +107,9 @@ func (o *opened) sign(t testing.TB) {
 const signedCalls, allCalls = 120, 150
 
 // copyTo copies the folder into dir.
-func (s dataFolder) copyTo(t testing.TB, dir string) dataFolder {
+func (d dataFolder) copyTo(t testing.TB, dir string) dataFolder {
 	t.Helper()
-	if err := os.CopyFS(dir, os.DirFS(s.dir)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(d.dir)); err != nil {
 		t.Fatal(err)
 	}
 	to := dataFolder{dir}
@@ -244,9 +244,9 @@ func TestDamageIsRefused(t *testing.T) {
 }
 
 // serve opens the journal and reads all of it, as an engine does.
-func (s dataFolder) serve(t testing.TB) error {
+func (d dataFolder) serve(t testing.TB) error {
 	t.Helper()
-	o, err := s.open(t)
+	o, err := d.open(t)
 	if err != nil {
 		return err
 	}

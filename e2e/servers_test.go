@@ -37,8 +37,8 @@ func newServers(t testing.TB) *servers {
 }
 
 // launch starts the processes and connects the principals of the test.
-func (c *servers) launch() {
-	t, w := c.t, c.world
+func (s *servers) launch() {
+	t, w := s.t, s.world
 	t.Helper()
 	var urls, routes []string
 	for range clusterSize {
@@ -46,60 +46,60 @@ func (c *servers) launch() {
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", freePort(t)))
 	}
 	w.url = strings.Join(urls, ",")
-	c.cables.lay(t, urls, routes)
+	s.cables.lay(t, urls, routes)
 	for i := range clusterSize {
 		conf := fmt.Sprintf("nats-%d.conf", i)
-		peers, more := c.cables.routesOf(i, routes)
+		peers, more := s.cables.routesOf(i, routes)
 		w.write(conf, fmt.Sprintf("server_name: nats-%d\nlisten: %q\njetstream: {store_dir: %q}\ncluster: {name: e2e, listen: %q, routes: [%s]%s\n",
 			i, strings.TrimPrefix(urls[i], "nats://"), w.file(fmt.Sprintf("store-%d", i)), strings.TrimPrefix(routes[i], "nats://"), quotedList(peers), more))
-		c.nats = append(c.nats, w.process(fmt.Sprintf("nats-%d", i), "Server is ready", bin.nats, "-c", w.file(conf)))
-		c.nats[i].start()
+		s.nats = append(s.nats, w.process(fmt.Sprintf("nats-%d", i), "Server is ready", bin.nats, "-c", w.file(conf)))
+		s.nats[i].start()
 	}
-	for _, p := range c.nats {
+	for _, p := range s.nats {
 		p.up()
 	}
 	for i := range clusterSize {
-		p := w.serve(fmt.Sprintf("engine-%d", i), "--nats", c.cables.urlOf(i, w.url), "--durability", "quorum")
+		p := w.serve(fmt.Sprintf("engine-%d", i), "--nats", s.cables.urlOf(i, w.url), "--durability", "quorum")
 		p.argv[0] = cmp.Or(os.Getenv(oldVar), p.argv[0])
 		p.start() // ends with the exit code for "try again later" while the servers elect a leader
-		c.engines = append(c.engines, p)
+		s.engines = append(s.engines, p)
 	}
-	for _, p := range c.engines {
+	for _, p := range s.engines {
 		p.up()
 	}
-	c.open()
+	s.open()
 }
 
 // leader returns the server that leads the journal.
-func (c *servers) leader() *process {
-	c.t.Helper()
+func (s *servers) leader() *process {
+	s.t.Helper()
 	name := ""
-	eventually(c.t, "the journal has a leader", func() bool {
-		ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+	eventually(s.t, "the journal has a leader", func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 		defer cancel()
-		all, err := bus.Replication(ctx, c.conn, space)
+		all, err := bus.Replication(ctx, s.conn, space)
 		if err != nil || all[0].Leader == "" {
 			return false
 		}
 		name = all[0].Leader
 		return true
 	})
-	for _, p := range c.nats {
+	for _, p := range s.nats {
 		if p.name == name {
 			return p
 		}
 	}
-	c.t.Fatalf("no process is the leader %q", name)
+	s.t.Fatalf("no process is the leader %q", name)
 	return nil
 }
 
 // whole waits until every server has every message of the space.
-func (c *servers) whole() {
-	c.t.Helper()
-	eventually(c.t, "every server has every message", func() bool {
-		ctx, cancel := context.WithTimeout(c.t.Context(), 2*time.Second)
+func (s *servers) whole() {
+	s.t.Helper()
+	eventually(s.t, "every server has every message", func() bool {
+		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 		defer cancel()
-		all, err := bus.Replication(ctx, c.conn, space)
+		all, err := bus.Replication(ctx, s.conn, space)
 		if err != nil || len(all) == 0 {
 			return false
 		}
@@ -127,24 +127,24 @@ type probe struct {
 const probeLimit = 20 * time.Second
 
 // probe starts to propose calls of a tool that runs in the engines.
-func (c *servers) probe(session string) *probe {
+func (s *servers) probe(session string) *probe {
 	p := &probe{stop: make(chan struct{})}
-	cl := c.as(toolcall.RoleRuntime, "probe-"+session)
+	cl := s.as(toolcall.RoleRuntime, "probe-"+session)
 	p.done.Go(func() {
 		tick := time.NewTicker(20 * ms)
 		defer tick.Stop()
 		for n := 0; !isClosed(p.stop); n++ {
-			request := proposal(session, fmt.Sprintf("r%d", n), c.block("c", note, effect.Input{N: n}))
+			request := proposal(session, fmt.Sprintf("r%d", n), s.block("c", note, effect.Input{N: n}))
 			began := time.Now()
 			ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
 			reply, err := cl.Propose(ctx, request)
 			cancel()
 			took := time.Since(began)
 			if err != nil {
-				c.t.Errorf("a client saw an error after %s: %v", took, err)
+				s.t.Errorf("a client saw an error after %s: %v", took, err)
 				return
 			}
-			c.acknowledged("propose", reply.Calls...)
+			s.acknowledged("propose", reply.Calls...)
 			p.mu.Lock()
 			p.n++
 			p.slowest = max(p.slowest, took)
@@ -152,7 +152,7 @@ func (c *servers) probe(session string) *probe {
 			<-tick.C
 		}
 	})
-	c.t.Cleanup(p.end)
+	s.t.Cleanup(p.end)
 	return p
 }
 
@@ -220,14 +220,14 @@ func TestRollingRestart(t *testing.T) {
 // leaderKillsVar is how often TestRollingRestart kills the leader; default once.
 const leaderKillsVar = "ASKANCE_E2E_LEADER_KILLS"
 
-func (c *servers) leaderKills() int {
+func (s *servers) leaderKills() int {
 	text := os.Getenv(leaderKillsVar)
 	if text == "" {
 		return 1
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		c.t.Fatalf("%s: %v", leaderKillsVar, err)
+		s.t.Fatalf("%s: %v", leaderKillsVar, err)
 	}
 	return n
 }
@@ -238,11 +238,11 @@ const ownPause = time.Second
 
 // killLeader kills the server that leads the journal, and measures the time until there is another
 // leader, an appended record, and a proposed call.
-func (c *servers) killLeader(p *probe) {
-	t := c.t
+func (s *servers) killLeader(p *probe) {
+	t := s.t
 	t.Helper()
 	elected := make(chan string, 100)
-	for url := range strings.SplitSeq(c.url, ",") { // one of these connections ends with the leader
+	for url := range strings.SplitSeq(s.url, ",") { // one of these connections ends with the leader
 		nc, err := bus.Connect(t.Context(), url, bus.ConnectOptions{Principal: "listener"})
 		if err != nil {
 			t.Fatal(err)
@@ -255,17 +255,17 @@ func (c *servers) killLeader(p *probe) {
 			t.Fatal(err)
 		}
 	}
-	victim := c.leader()
-	busy := c.busy()
+	victim := s.leader()
+	busy := s.busy()
 	p.take()
 	victim.kill()
 	began := time.Now()
 	<-elected
 	leader := time.Since(began)
-	before := c.obs.count()
-	eventually(t, "a record", func() bool { return c.obs.count() > before })
+	before := s.obs.count()
+	eventually(t, "a record", func() bool { return s.obs.count() > before })
 	record := time.Since(began)
-	c.more(10)
+	s.more(10)
 	p.answered(t)
 	n, slowest := p.take()
 	t.Logf("%s, the leader, killed: another one after %s, a record %s later; %d requests, the slowest %s: %s later", victim.name,
@@ -275,14 +275,14 @@ func (c *servers) killLeader(p *probe) {
 	}
 	victim.start()
 	victim.up()
-	c.whole()
+	s.whole()
 }
 
 // claims checks the durability that an engine reports.
-func (c *servers) claims(want string) {
-	c.t.Helper()
-	info, err := c.operator.Info(c.t.Context())
+func (s *servers) claims(want string) {
+	s.t.Helper()
+	info, err := s.operator.Info(s.t.Context())
 	if err != nil || info.Durability != want || info.NotReady != "" {
-		c.t.Errorf("info = %+v, %v, want %s and ready", info, err, want)
+		s.t.Errorf("info = %+v, %v, want %s and ready", info, err, want)
 	}
 }

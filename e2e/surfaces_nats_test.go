@@ -102,8 +102,8 @@ func (s *natsSurface) shown(q approval) {
 	}
 }
 
-func (q approval) key() map[string]any {
-	return map[string]any{"space": "default", "session_id": q.session, "reply_id": q.reply, "tool_call_id": q.call}
+func (a approval) key() map[string]any {
+	return map[string]any{"space": "default", "session_id": a.session, "reply_id": a.reply, "tool_call_id": a.call}
 }
 
 func (s *natsSurface) decide(q approval, kind, output string) natsReply {

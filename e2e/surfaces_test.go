@@ -14,8 +14,8 @@ type approval struct {
 	digest  string
 }
 
-func (q approval) text() string { return fmt.Sprintf("Pay %d cents?", q.cents) }
-func (q approval) path() string { return q.session + "/" + q.reply + "/" + q.call }
+func (a approval) text() string { return fmt.Sprintf("Pay %d cents?", a.cents) }
+func (a approval) path() string { return a.session + "/" + a.reply + "/" + a.call }
 
 // ending is how an approval request ended, as a surface shows it. A member is empty if the
 // surface's format has no place for it: see gateway/SURFACES.md.

@@ -110,8 +110,8 @@ func (s *webSurface) goTo(path string) {
 	s.until(`document.querySelector("#live").dataset.live === "on"`)
 }
 
-func (q approval) page(do string) string {
-	v := url.Values{"session": {q.session}, "reply": {q.reply}, "call": {q.call}}
+func (a approval) page(do string) string {
+	v := url.Values{"session": {a.session}, "reply": {a.reply}, "call": {a.call}}
 	if do != "" {
 		v.Set("do", do)
 	}

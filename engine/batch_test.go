@@ -298,15 +298,15 @@ type interrupted struct {
 	then  func()     // once
 }
 
-func (p *interrupted) Decide(ctx context.Context, r permission.Request) permission.Decision {
-	d := p.Policy.Decide(ctx, r)
-	if string(r.Input) != p.input {
+func (i *interrupted) Decide(ctx context.Context, r permission.Request) permission.Decision {
+	d := i.Policy.Decide(ctx, r)
+	if string(r.Input) != i.input {
 		return d
 	}
-	p.mu.Lock()
-	then := p.then
-	p.then = nil
-	p.mu.Unlock()
+	i.mu.Lock()
+	then := i.then
+	i.then = nil
+	i.mu.Unlock()
 	if then != nil {
 		then()
 	}

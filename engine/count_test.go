@@ -21,11 +21,11 @@ type uncounted struct {
 	asked int
 }
 
-func (j *uncounted) CountCalls(ctx context.Context, reply toolcall.Key) (int, uint64, error) {
-	if j.asked++; j.err != nil {
-		return 0, 0, j.err
+func (u *uncounted) CountCalls(ctx context.Context, reply toolcall.Key) (int, uint64, error) {
+	if u.asked++; u.err != nil {
+		return 0, 0, u.err
 	}
-	return j.Memory.CountCalls(ctx, reply)
+	return u.Memory.CountCalls(ctx, reply)
 }
 
 // A limit on the calls of a run holds when the engine has forgotten them and when they cannot
@@ -165,11 +165,11 @@ type changing struct {
 	change func()
 }
 
-func (p *changing) ReadsCallsThisRun() bool {
-	reads := p.Live.ReadsCallsThisRun()
-	if p.change != nil {
-		p.change()
-		p.change = nil
+func (c *changing) ReadsCallsThisRun() bool {
+	reads := c.Live.ReadsCallsThisRun()
+	if c.change != nil {
+		c.change()
+		c.change = nil
 	}
 	return reads
 }

@@ -20,20 +20,20 @@ type lossy struct {
 	lost atomic.Bool
 }
 
-func (j *lossy) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
-	seq, err := j.Memory.Append(ctx, rec, prev)
+func (l *lossy) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	seq, err := l.Memory.Append(ctx, rec, prev)
 	if rec.Call == nil {
 		return seq, err
 	}
-	j.lost.Store(true)
+	l.lost.Store(true)
 	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
 }
 
-func (j *lossy) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
-	if j.lost.Load() {
+func (l *lossy) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
+	if l.lost.Load() {
 		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeUnavailable, Op: "last", What: "no answer"}
 	}
-	return j.Memory.Last(ctx, key)
+	return l.Memory.Last(ctx, key)
 }
 
 // A write that is stored although its acknowledgement is lost reaches the view.

@@ -91,9 +91,9 @@ type jointShell interface {
 // and they apply to other calls.
 type wideOffers struct{ jointShell }
 
-func (k wideOffers) Suggest(c permission.Call) []message.PermissionRule {
+func (w wideOffers) Suggest(c permission.Call) []message.PermissionRule {
 	var out []message.PermissionRule
-	for _, cmd := range k.Line(c).Commands {
+	for _, cmd := range w.Line(c).Commands {
 		words := cmd.Args()
 		content := strings.Join(words[:min(2, len(words))], " ") + ":*"
 		out = append(out, message.PermissionRule{ToolName: c.Tool, RuleContent: &content, Behavior: message.BehaviorAllow, Source: "suggested"})

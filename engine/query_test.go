@@ -384,11 +384,11 @@ func TestListAll(t *testing.T) {
 // newerSessions is a journal whose session records have a later version.
 type newerSessions struct{ engine.Journal }
 
-func (j newerSessions) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
+func (n newerSessions) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	if key.Session != "" && key.Reply == "" {
 		return toolcall.JournalEntry{Key: key, Seq: 1, Invalid: errors.New("event record version 2")}, nil
 	}
-	return j.Journal.Last(ctx, key)
+	return n.Journal.Last(ctx, key)
 }
 
 // A session whose owner cannot be read still has an owner: no other runtime can read the

@@ -162,8 +162,8 @@ type everything struct {
 	end     func()
 }
 
-func (s *everything) Record(r toolcall.JournalEntry) { s.records = append(s.records, r) }
-func (s *everything) CaughtUp()                      { s.end() }
+func (e *everything) Record(r toolcall.JournalEntry) { e.records = append(e.records, r) }
+func (e *everything) CaughtUp()                      { e.end() }
 
 // authorized checks that the space still works, with an authorized request.
 func (w *intruded) authorized(t *testing.T) {

@@ -230,7 +230,7 @@ func (r *replica) waitFor(key toolcall.Key, what string, cond func(*toolcall.Cal
 // later is a text that is computed only when it is printed.
 type later func() string
 
-func (f later) String() string { return f() }
+func (l later) String() string { return l() }
 
 func describe(c *toolcall.Call) string {
 	if c == nil {

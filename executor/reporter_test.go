@@ -17,14 +17,14 @@ type told struct {
 	delay time.Duration
 }
 
-func (n *told) send(ctx context.Context, i int, text string) error {
+func (t *told) send(ctx context.Context, i int, text string) error {
 	select {
-	case <-time.After(n.delay):
+	case <-time.After(t.delay):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	n.lines = append(n.lines, fmt.Sprintf("%d %s", i, text))
-	return n.fail
+	t.lines = append(t.lines, fmt.Sprintf("%d %s", i, text))
+	return t.fail
 }
 
 func report(t *testing.T, n *told, f func(*reporter)) (took time.Duration) {

@@ -32,9 +32,9 @@ type lastMinute struct {
 	task toolcall.Task
 }
 
-func (q lastMinute) Next(ctx context.Context) (toolcall.Task, error) {
+func (l lastMinute) Next(ctx context.Context) (toolcall.Task, error) {
 	<-ctx.Done()
-	return q.task, nil
+	return l.task, nil
 }
 
 func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {

@@ -78,20 +78,20 @@ type clock struct {
 }
 
 // measure takes the time of a reply into account, and logs once per change.
-func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
+func (c *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
 	if engine.IsZero() { // the engine does not send its time
 		return
 	}
 	within := received.Sub(sent) / 2
 	ahead := sent.Add(within).Sub(engine)
 	off := ahead.Abs()-within > clockTolerance
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	was := k.off
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.off
 	if was && !off && within > clockTolerance {
 		return // the reply took too long to prove that the clocks agree
 	}
-	k.ahead, k.within, k.off = ahead, within, off
+	c.ahead, c.within, c.off = ahead, within, off
 	switch {
 	case off && !was:
 		log.Warn("this machine's clock differs from the engine's: correct it, or valid grants will be refused here", "ahead", ahead.Round(time.Millisecond).String(), "within", within.String())
@@ -101,21 +101,21 @@ func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
 }
 
 // engineTime is the time by the engine's clock, as last measured.
-func (k *clock) engineTime() time.Time {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.off {
+func (c *clock) engineTime() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.off {
 		return time.Now()
 	}
-	return time.Now().Add(-k.ahead)
+	return time.Now().Add(-c.ahead)
 }
 
 // on tells an engine of the clock, with a heartbeat.
-func (k *clock) on(r toolcall.HeartbeatRequest) toolcall.HeartbeatRequest {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.off {
-		r.ClockMS, r.ClockWithinMS = k.ahead.Milliseconds(), k.within.Milliseconds()
+func (c *clock) on(r toolcall.HeartbeatRequest) toolcall.HeartbeatRequest {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.off {
+		r.ClockMS, r.ClockWithinMS = c.ahead.Milliseconds(), c.within.Milliseconds()
 	}
 	return r
 }

@@ -288,32 +288,32 @@ type heldPlace struct {
 }
 
 // keep stores a place, unless there is one already.
-func (k *heldPlace) keep(p *capacity.Place) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.place != nil {
+func (h *heldPlace) keep(p *capacity.Place) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.place != nil {
 		return false
 	}
-	k.place = p
+	h.place = p
 	return true
 }
 
-func (k *heldPlace) leave() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.place != nil {
-		k.place.Leave()
-		k.place = nil
+func (h *heldPlace) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.place != nil {
+		h.place.Leave()
+		h.place = nil
 	}
 }
 
 // send lets others run while n bytes of the reply are sent to a peer that may be
 // slow. The bytes count against the class until the reply ends.
-func (k *heldPlace) send(n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.place != nil {
-		k.place.Rest()
-		k.place.Hold(n)
+func (h *heldPlace) send(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.place != nil {
+		h.place.Rest()
+		h.place.Hold(n)
 	}
 }

@@ -74,18 +74,18 @@ type changes struct {
 
 type changeSink Feeds
 
-func (f *changeSink) CaughtUp() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	close(f.listening)
+func (c *changeSink) CaughtUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.listening)
 }
 
-func (f *changeSink) Record(r toolcall.JournalEntry) {
+func (c *changeSink) Record(r toolcall.JournalEntry) {
 	if r.Record == nil || r.Record.Call == nil {
 		return
 	}
 	r.Record.Call.At(r.Seq)
-	(*Feeds)(f).publish(Change{Seq: r.Seq, Kind: r.Record.Kind(), By: r.Record.By, At: r.Record.At, Call: f.space.ShowCall(r.Record.Call)})
+	(*Feeds)(c).publish(Change{Seq: r.Seq, Kind: r.Record.Kind(), By: r.Record.By, At: r.Record.At, Call: c.space.ShowCall(r.Record.Call)})
 }
 
 func (f *Feeds) publish(c Change) {

@@ -16,7 +16,7 @@ import (
 
 type workerCaller func(context.Context) (any, error)
 
-func (f workerCaller) Call(ctx context.Context, _ *api.Operation, _ any) (any, error) { return f(ctx) }
+func (w workerCaller) Call(ctx context.Context, _ *api.Operation, _ any) (any, error) { return w(ctx) }
 
 // A worker's long poll is held as long as the guide says, and does not count as a failure of the
 // journal.

@@ -105,6 +105,6 @@ func TestOverloadOfOneSpace(t *testing.T) {
 
 type opCaller func(context.Context, *api.Operation) (any, error)
 
-func (f opCaller) Call(ctx context.Context, op *api.Operation, _ any) (any, error) {
-	return f(ctx, op)
+func (o opCaller) Call(ctx context.Context, op *api.Operation, _ any) (any, error) {
+	return o(ctx, op)
 }

@@ -36,40 +36,40 @@ type response struct {
 	sending func(n int) // called before n bytes are sent; may be nil
 }
 
-func (w *response) wrote() bool { return w.status != 0 }
+func (r *response) wrote() bool { return r.status != 0 }
 
-func (w *response) WriteHeader(status int) {
-	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
-		w.status = status
+func (r *response) WriteHeader(status int) {
+	if r.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
+		r.status = status
 	}
-	w.ResponseWriter.WriteHeader(status)
+	r.ResponseWriter.WriteHeader(status)
 }
 
-func (w *response) Write(b []byte) (int, error) {
-	w.status = cmp.Or(w.status, http.StatusOK)
-	if w.sending != nil {
-		w.sending(len(b))
+func (r *response) Write(b []byte) (int, error) {
+	r.status = cmp.Or(r.status, http.StatusOK)
+	if r.sending != nil {
+		r.sending(len(b))
 	}
-	n, err := w.ResponseWriter.Write(b)
-	w.bytes += int64(n)
+	n, err := r.ResponseWriter.Write(b)
+	r.bytes += int64(n)
 	return n, err
 }
 
-func (w *response) Flush() {
-	w.status = cmp.Or(w.status, http.StatusOK)
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // best effort, like any Flusher
+func (r *response) Flush() {
+	r.status = cmp.Or(r.status, http.StatusOK)
+	_ = http.NewResponseController(r.ResponseWriter).Flush() // best effort, like any Flusher
 }
 
-func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	c, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err == nil && w.status == 0 {
-		w.status = http.StatusSwitchingProtocols
+func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	c, rw, err := http.NewResponseController(r.ResponseWriter).Hijack()
+	if err == nil && r.status == 0 {
+		r.status = http.StatusSwitchingProtocols
 	}
 	return c, rw, err
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 // Reply sends a reply that no cache keeps.
 func Reply(w http.ResponseWriter, status int, kind string, body []byte) error {

@@ -128,16 +128,16 @@ func (*ToolResultBlock) Type() BlockType { return BlockToolResult }
 // Type returns the type named by the block.
 func (b *UnknownBlock) Type() BlockType { return b.Kind }
 
-func (b *TextBlock) BlockID() string     { return b.ID }
-func (b *ThinkingBlock) BlockID() string { return b.ID }
-func (b *DataBlock) BlockID() string     { return b.ID }
-func (b *HintBlock) BlockID() string     { return b.ID }
+func (t *TextBlock) BlockID() string     { return t.ID }
+func (t *ThinkingBlock) BlockID() string { return t.ID }
+func (d *DataBlock) BlockID() string     { return d.ID }
+func (h *HintBlock) BlockID() string     { return h.ID }
 
 // BlockID returns the call's id.
-func (b *ToolCallBlock) BlockID() string { return string(b.ID) }
+func (t *ToolCallBlock) BlockID() string { return string(t.ID) }
 
 // BlockID returns the call's id.
-func (b *ToolResultBlock) BlockID() string { return string(b.ID) }
+func (t *ToolResultBlock) BlockID() string { return string(t.ID) }
 func (b *UnknownBlock) BlockID() string    { return b.ID }
 
 func (*TextBlock) isBlock()       {}
@@ -364,9 +364,9 @@ func cloneBlock(b Block) Block {
 	return nil
 }
 
-func (b *ToolResultBlock) clone() *ToolResultBlock {
-	d := *b
-	d.Output, d.Metadata, d.FinishedAt = b.Output.Clone(), cloneMap(b.Metadata), clonePtr(b.FinishedAt)
+func (t *ToolResultBlock) clone() *ToolResultBlock {
+	d := *t
+	d.Output, d.Metadata, d.FinishedAt = t.Output.Clone(), cloneMap(t.Metadata), clonePtr(t.FinishedAt)
 	return &d
 }
 

@@ -242,7 +242,7 @@ const ownNames = "askance."
 // Own reports whether the event is one of askance's own records, such as what a person said
 // to an agent. Clients are not shown it, and agents and runtimes must not write it, because
 // they could make up what people said or were asked.
-func (e *Custom) Own() bool { return strings.HasPrefix(e.Name, ownNames) }
+func (c *Custom) Own() bool { return strings.HasPrefix(c.Name, ownNames) }
 
 // IsOwnEvent reports whether an event's JSON is one of askance's own CUSTOM events
 // ([Custom.Own]). It is false for JSON that is not an event.
@@ -344,8 +344,8 @@ type ExternalExecutionResult struct {
 }
 
 // verify checks that exactly one of data and url is set.
-func (e *ToolResultDataDelta) verify() error {
-	if (e.Data == nil) == (e.URL == nil) {
+func (t *ToolResultDataDelta) verify() error {
+	if (t.Data == nil) == (t.URL == nil) {
 		return strictjson.Wrong(strictjson.ErrType, "exactly one of data and url must be set")
 	}
 	return nil
@@ -383,9 +383,9 @@ func RequestEventID(id, digest string) string {
 
 // RequestDigest returns the digest of the approval request that the event asks, or "" if the
 // event is not askance's.
-func (x *RequireUserConfirm) RequestDigest() string {
-	i := strings.LastIndexByte(x.ID, '-')
-	hex := x.ID[i+1:]
+func (r *RequireUserConfirm) RequestDigest() string {
+	i := strings.LastIndexByte(r.ID, '-')
+	hex := r.ID[i+1:]
 	if i < 0 || len(hex) != 64 || strings.Trim(hex, "0123456789abcdef") != "" {
 		return ""
 	}

@@ -341,62 +341,62 @@ func unknownEvent(t EventType, members []strictjson.Member, raw []byte) *Unknown
 // Every type encodes and decodes itself by its plan (package wire), so it works inside
 // structs of other packages and with any JSON library. Decoding uses the zero Codec.
 
-func (x ReplyStart) MarshalJSON() ([]byte, error)                   { return marshal(&x) }
-func (x *ReplyStart) UnmarshalJSON(data []byte) error               { return unmarshal(data, x) }
-func (x ReplyEnd) MarshalJSON() ([]byte, error)                     { return marshal(&x) }
-func (x *ReplyEnd) UnmarshalJSON(data []byte) error                 { return unmarshal(data, x) }
-func (x ModelCallStart) MarshalJSON() ([]byte, error)               { return marshal(&x) }
-func (x *ModelCallStart) UnmarshalJSON(data []byte) error           { return unmarshal(data, x) }
-func (x ModelCallEnd) MarshalJSON() ([]byte, error)                 { return marshal(&x) }
-func (x *ModelCallEnd) UnmarshalJSON(data []byte) error             { return unmarshal(data, x) }
-func (x ExceedMaxIters) MarshalJSON() ([]byte, error)               { return marshal(&x) }
-func (x *ExceedMaxIters) UnmarshalJSON(data []byte) error           { return unmarshal(data, x) }
-func (x UserInterrupt) MarshalJSON() ([]byte, error)                { return marshal(&x) }
-func (x *UserInterrupt) UnmarshalJSON(data []byte) error            { return unmarshal(data, x) }
-func (x Custom) MarshalJSON() ([]byte, error)                       { return marshal(&x) }
-func (x *Custom) UnmarshalJSON(data []byte) error                   { return unmarshal(data, x) }
-func (x TextBlockStart) MarshalJSON() ([]byte, error)               { return marshal(&x) }
-func (x *TextBlockStart) UnmarshalJSON(data []byte) error           { return unmarshal(data, x) }
-func (x TextBlockDelta) MarshalJSON() ([]byte, error)               { return marshal(&x) }
-func (x *TextBlockDelta) UnmarshalJSON(data []byte) error           { return unmarshal(data, x) }
-func (x TextBlockEnd) MarshalJSON() ([]byte, error)                 { return marshal(&x) }
-func (x *TextBlockEnd) UnmarshalJSON(data []byte) error             { return unmarshal(data, x) }
-func (x ThinkingBlockStart) MarshalJSON() ([]byte, error)           { return marshal(&x) }
-func (x *ThinkingBlockStart) UnmarshalJSON(data []byte) error       { return unmarshal(data, x) }
-func (x ThinkingBlockDelta) MarshalJSON() ([]byte, error)           { return marshal(&x) }
-func (x *ThinkingBlockDelta) UnmarshalJSON(data []byte) error       { return unmarshal(data, x) }
-func (x ThinkingBlockEnd) MarshalJSON() ([]byte, error)             { return marshal(&x) }
-func (x *ThinkingBlockEnd) UnmarshalJSON(data []byte) error         { return unmarshal(data, x) }
-func (x DataBlockStart) MarshalJSON() ([]byte, error)               { return marshal(&x) }
-func (x *DataBlockStart) UnmarshalJSON(data []byte) error           { return unmarshal(data, x) }
-func (x DataBlockDelta) MarshalJSON() ([]byte, error)               { return marshal(&x) }
-func (x *DataBlockDelta) UnmarshalJSON(data []byte) error           { return unmarshal(data, x) }
-func (x DataBlockEnd) MarshalJSON() ([]byte, error)                 { return marshal(&x) }
-func (x *DataBlockEnd) UnmarshalJSON(data []byte) error             { return unmarshal(data, x) }
-func (x HintBlockEvent) MarshalJSON() ([]byte, error)               { return marshal(&x) }
-func (x *HintBlockEvent) UnmarshalJSON(data []byte) error           { return unmarshal(data, x) }
-func (x ToolCallStart) MarshalJSON() ([]byte, error)                { return marshal(&x) }
-func (x *ToolCallStart) UnmarshalJSON(data []byte) error            { return unmarshal(data, x) }
-func (x ToolCallDelta) MarshalJSON() ([]byte, error)                { return marshal(&x) }
-func (x *ToolCallDelta) UnmarshalJSON(data []byte) error            { return unmarshal(data, x) }
-func (x ToolCallEnd) MarshalJSON() ([]byte, error)                  { return marshal(&x) }
-func (x *ToolCallEnd) UnmarshalJSON(data []byte) error              { return unmarshal(data, x) }
-func (x ToolResultStart) MarshalJSON() ([]byte, error)              { return marshal(&x) }
-func (x *ToolResultStart) UnmarshalJSON(data []byte) error          { return unmarshal(data, x) }
-func (x ToolResultTextDelta) MarshalJSON() ([]byte, error)          { return marshal(&x) }
-func (x *ToolResultTextDelta) UnmarshalJSON(data []byte) error      { return unmarshal(data, x) }
-func (x ToolResultDataDelta) MarshalJSON() ([]byte, error)          { return marshal(&x) }
-func (x *ToolResultDataDelta) UnmarshalJSON(data []byte) error      { return unmarshal(data, x) }
-func (x ToolResultEnd) MarshalJSON() ([]byte, error)                { return marshal(&x) }
-func (x *ToolResultEnd) UnmarshalJSON(data []byte) error            { return unmarshal(data, x) }
-func (x RequireUserConfirm) MarshalJSON() ([]byte, error)           { return marshal(&x) }
-func (x *RequireUserConfirm) UnmarshalJSON(data []byte) error       { return unmarshal(data, x) }
-func (x UserConfirmResult) MarshalJSON() ([]byte, error)            { return marshal(&x) }
-func (x *UserConfirmResult) UnmarshalJSON(data []byte) error        { return unmarshal(data, x) }
-func (x RequireExternalExecution) MarshalJSON() ([]byte, error)     { return marshal(&x) }
-func (x *RequireExternalExecution) UnmarshalJSON(data []byte) error { return unmarshal(data, x) }
-func (x ExternalExecutionResult) MarshalJSON() ([]byte, error)      { return marshal(&x) }
-func (x *ExternalExecutionResult) UnmarshalJSON(data []byte) error  { return unmarshal(data, x) }
+func (r ReplyStart) MarshalJSON() ([]byte, error)                   { return marshal(&r) }
+func (r *ReplyStart) UnmarshalJSON(data []byte) error               { return unmarshal(data, r) }
+func (r ReplyEnd) MarshalJSON() ([]byte, error)                     { return marshal(&r) }
+func (r *ReplyEnd) UnmarshalJSON(data []byte) error                 { return unmarshal(data, r) }
+func (m ModelCallStart) MarshalJSON() ([]byte, error)               { return marshal(&m) }
+func (m *ModelCallStart) UnmarshalJSON(data []byte) error           { return unmarshal(data, m) }
+func (m ModelCallEnd) MarshalJSON() ([]byte, error)                 { return marshal(&m) }
+func (m *ModelCallEnd) UnmarshalJSON(data []byte) error             { return unmarshal(data, m) }
+func (e ExceedMaxIters) MarshalJSON() ([]byte, error)               { return marshal(&e) }
+func (e *ExceedMaxIters) UnmarshalJSON(data []byte) error           { return unmarshal(data, e) }
+func (u UserInterrupt) MarshalJSON() ([]byte, error)                { return marshal(&u) }
+func (u *UserInterrupt) UnmarshalJSON(data []byte) error            { return unmarshal(data, u) }
+func (c Custom) MarshalJSON() ([]byte, error)                       { return marshal(&c) }
+func (c *Custom) UnmarshalJSON(data []byte) error                   { return unmarshal(data, c) }
+func (t TextBlockStart) MarshalJSON() ([]byte, error)               { return marshal(&t) }
+func (t *TextBlockStart) UnmarshalJSON(data []byte) error           { return unmarshal(data, t) }
+func (t TextBlockDelta) MarshalJSON() ([]byte, error)               { return marshal(&t) }
+func (t *TextBlockDelta) UnmarshalJSON(data []byte) error           { return unmarshal(data, t) }
+func (t TextBlockEnd) MarshalJSON() ([]byte, error)                 { return marshal(&t) }
+func (t *TextBlockEnd) UnmarshalJSON(data []byte) error             { return unmarshal(data, t) }
+func (t ThinkingBlockStart) MarshalJSON() ([]byte, error)           { return marshal(&t) }
+func (t *ThinkingBlockStart) UnmarshalJSON(data []byte) error       { return unmarshal(data, t) }
+func (t ThinkingBlockDelta) MarshalJSON() ([]byte, error)           { return marshal(&t) }
+func (t *ThinkingBlockDelta) UnmarshalJSON(data []byte) error       { return unmarshal(data, t) }
+func (t ThinkingBlockEnd) MarshalJSON() ([]byte, error)             { return marshal(&t) }
+func (t *ThinkingBlockEnd) UnmarshalJSON(data []byte) error         { return unmarshal(data, t) }
+func (d DataBlockStart) MarshalJSON() ([]byte, error)               { return marshal(&d) }
+func (d *DataBlockStart) UnmarshalJSON(data []byte) error           { return unmarshal(data, d) }
+func (d DataBlockDelta) MarshalJSON() ([]byte, error)               { return marshal(&d) }
+func (d *DataBlockDelta) UnmarshalJSON(data []byte) error           { return unmarshal(data, d) }
+func (d DataBlockEnd) MarshalJSON() ([]byte, error)                 { return marshal(&d) }
+func (d *DataBlockEnd) UnmarshalJSON(data []byte) error             { return unmarshal(data, d) }
+func (h HintBlockEvent) MarshalJSON() ([]byte, error)               { return marshal(&h) }
+func (h *HintBlockEvent) UnmarshalJSON(data []byte) error           { return unmarshal(data, h) }
+func (t ToolCallStart) MarshalJSON() ([]byte, error)                { return marshal(&t) }
+func (t *ToolCallStart) UnmarshalJSON(data []byte) error            { return unmarshal(data, t) }
+func (t ToolCallDelta) MarshalJSON() ([]byte, error)                { return marshal(&t) }
+func (t *ToolCallDelta) UnmarshalJSON(data []byte) error            { return unmarshal(data, t) }
+func (t ToolCallEnd) MarshalJSON() ([]byte, error)                  { return marshal(&t) }
+func (t *ToolCallEnd) UnmarshalJSON(data []byte) error              { return unmarshal(data, t) }
+func (t ToolResultStart) MarshalJSON() ([]byte, error)              { return marshal(&t) }
+func (t *ToolResultStart) UnmarshalJSON(data []byte) error          { return unmarshal(data, t) }
+func (t ToolResultTextDelta) MarshalJSON() ([]byte, error)          { return marshal(&t) }
+func (t *ToolResultTextDelta) UnmarshalJSON(data []byte) error      { return unmarshal(data, t) }
+func (t ToolResultDataDelta) MarshalJSON() ([]byte, error)          { return marshal(&t) }
+func (t *ToolResultDataDelta) UnmarshalJSON(data []byte) error      { return unmarshal(data, t) }
+func (t ToolResultEnd) MarshalJSON() ([]byte, error)                { return marshal(&t) }
+func (t *ToolResultEnd) UnmarshalJSON(data []byte) error            { return unmarshal(data, t) }
+func (r RequireUserConfirm) MarshalJSON() ([]byte, error)           { return marshal(&r) }
+func (r *RequireUserConfirm) UnmarshalJSON(data []byte) error       { return unmarshal(data, r) }
+func (u UserConfirmResult) MarshalJSON() ([]byte, error)            { return marshal(&u) }
+func (u *UserConfirmResult) UnmarshalJSON(data []byte) error        { return unmarshal(data, u) }
+func (r RequireExternalExecution) MarshalJSON() ([]byte, error)     { return marshal(&r) }
+func (r *RequireExternalExecution) UnmarshalJSON(data []byte) error { return unmarshal(data, r) }
+func (e ExternalExecutionResult) MarshalJSON() ([]byte, error)      { return marshal(&e) }
+func (e *ExternalExecutionResult) UnmarshalJSON(data []byte) error  { return unmarshal(data, e) }
 
 // MarshalJSON returns the bytes of Raw.
 func (e UnknownEvent) MarshalJSON() ([]byte, error) { return format.AppendRaw(nil, e.Raw) }
@@ -411,31 +411,31 @@ func (e *UnknownEvent) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (x TextBlock) MarshalJSON() ([]byte, error)             { return marshal(&x) }
-func (x *TextBlock) UnmarshalJSON(data []byte) error         { return unmarshal(data, x) }
-func (x ThinkingBlock) MarshalJSON() ([]byte, error)         { return marshal(&x) }
-func (x *ThinkingBlock) UnmarshalJSON(data []byte) error     { return unmarshal(data, x) }
-func (x DataBlock) MarshalJSON() ([]byte, error)             { return marshal(&x) }
-func (x *DataBlock) UnmarshalJSON(data []byte) error         { return unmarshal(data, x) }
-func (x HintBlock) MarshalJSON() ([]byte, error)             { return marshal(&x) }
-func (x *HintBlock) UnmarshalJSON(data []byte) error         { return unmarshal(data, x) }
-func (x ToolCallBlock) MarshalJSON() ([]byte, error)         { return marshal(&x) }
-func (x *ToolCallBlock) UnmarshalJSON(data []byte) error     { return unmarshal(data, x) }
-func (x ToolResultBlock) MarshalJSON() ([]byte, error)       { return marshal(&x) }
-func (x *ToolResultBlock) UnmarshalJSON(data []byte) error   { return unmarshal(data, x) }
-func (x Base64Source) MarshalJSON() ([]byte, error)          { return marshal(&x) }
-func (x *Base64Source) UnmarshalJSON(data []byte) error      { return unmarshal(data, x) }
-func (x URLSource) MarshalJSON() ([]byte, error)             { return marshal(&x) }
-func (x *URLSource) UnmarshalJSON(data []byte) error         { return unmarshal(data, x) }
+func (t TextBlock) MarshalJSON() ([]byte, error)             { return marshal(&t) }
+func (t *TextBlock) UnmarshalJSON(data []byte) error         { return unmarshal(data, t) }
+func (t ThinkingBlock) MarshalJSON() ([]byte, error)         { return marshal(&t) }
+func (t *ThinkingBlock) UnmarshalJSON(data []byte) error     { return unmarshal(data, t) }
+func (d DataBlock) MarshalJSON() ([]byte, error)             { return marshal(&d) }
+func (d *DataBlock) UnmarshalJSON(data []byte) error         { return unmarshal(data, d) }
+func (h HintBlock) MarshalJSON() ([]byte, error)             { return marshal(&h) }
+func (h *HintBlock) UnmarshalJSON(data []byte) error         { return unmarshal(data, h) }
+func (t ToolCallBlock) MarshalJSON() ([]byte, error)         { return marshal(&t) }
+func (t *ToolCallBlock) UnmarshalJSON(data []byte) error     { return unmarshal(data, t) }
+func (t ToolResultBlock) MarshalJSON() ([]byte, error)       { return marshal(&t) }
+func (t *ToolResultBlock) UnmarshalJSON(data []byte) error   { return unmarshal(data, t) }
+func (b Base64Source) MarshalJSON() ([]byte, error)          { return marshal(&b) }
+func (b *Base64Source) UnmarshalJSON(data []byte) error      { return unmarshal(data, b) }
+func (u URLSource) MarshalJSON() ([]byte, error)             { return marshal(&u) }
+func (u *URLSource) UnmarshalJSON(data []byte) error         { return unmarshal(data, u) }
 func (x Msg) MarshalJSON() ([]byte, error)                   { return marshal(&x) }
 func (x *Msg) UnmarshalJSON(data []byte) error               { return unmarshal(data, x) }
-func (x ConfirmResult) MarshalJSON() ([]byte, error)         { return marshal(&x) }
-func (x *ConfirmResult) UnmarshalJSON(data []byte) error     { return unmarshal(data, x) }
-func (x PermissionContext) MarshalJSON() ([]byte, error)     { return marshal(&x) }
-func (x *PermissionContext) UnmarshalJSON(data []byte) error { return unmarshal(data, x) }
+func (c ConfirmResult) MarshalJSON() ([]byte, error)         { return marshal(&c) }
+func (c *ConfirmResult) UnmarshalJSON(data []byte) error     { return unmarshal(data, c) }
+func (p PermissionContext) MarshalJSON() ([]byte, error)     { return marshal(&p) }
+func (p *PermissionContext) UnmarshalJSON(data []byte) error { return unmarshal(data, p) }
 
 // UnmarshalJSON implements json.Unmarshaler; all four members must be present.
-func (x *PermissionRule) UnmarshalJSON(data []byte) error { return unmarshal(data, x) }
+func (p *PermissionRule) UnmarshalJSON(data []byte) error { return unmarshal(data, p) }
 
 func (c Content) MarshalJSON() ([]byte, error) {
 	return writeContent(&format, nil, reflect.ValueOf(c))

@@ -35,9 +35,9 @@ type Expression struct {
 }
 
 // Place returns the position in the rule's file of a position (from 1) in the expression's text.
-func (x *Expression) Place(line, col int) Place {
-	p := Place{File: x.Rule.at.FileName()}
-	p.Line, p.Col = x.Rule.at.Inside(x.Field, line, col)
+func (e *Expression) Place(line, col int) Place {
+	p := Place{File: e.Rule.at.FileName()}
+	p.Line, p.Col = e.Rule.at.Inside(e.Field, line, col)
 	return p
 }
 
@@ -97,10 +97,10 @@ func (c *compiler) inspectText(text string, want *cel.Type, tool *Tool) *Express
 
 // Conjuncts are the parts of the expression that && joins, in order of evaluation, as source text
 // on one line.
-func (x *Expression) Conjuncts() []string {
+func (e *Expression) Conjuncts() []string {
 	var out []string
-	for _, part := range celrule.Conjuncts(x.AST.NativeRep().Expr()) {
-		out = append(out, celrule.TextOf(x.AST, part))
+	for _, part := range celrule.Conjuncts(e.AST.NativeRep().Expr()) {
+		out = append(out, celrule.TextOf(e.AST, part))
 	}
 	return out
 }

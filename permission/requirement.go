@@ -215,11 +215,11 @@ func (r Remember) MarshalJSON() ([]byte, error) {
 }
 
 // MarshalJSON writes the duration in milliseconds.
-func (x Executor) MarshalJSON() ([]byte, error) {
+func (e Executor) MarshalJSON() ([]byte, error) {
 	return strictjson.Marshal(struct {
 		Subject   string `json:"subject"`
 		TimeoutMS int64  `json:"timeout_ms"`
-	}{x.Subject, x.Timeout.Milliseconds()})
+	}{e.Subject, e.Timeout.Milliseconds()})
 }
 
 func (r Requirement) quorum() int { return max(r.Quorum, 1) }

@@ -24,8 +24,8 @@ func (anyContent) Suggest(permission.Call) []message.PermissionRule { return nil
 
 type contentIs string
 
-func (p contentIs) Match(c permission.Call) (bool, error) {
-	return filepath.Match(string(p), fmt.Sprint(c.Input["file_path"], c.Input["command"]))
+func (i contentIs) Match(c permission.Call) (bool, error) {
+	return filepath.Match(string(i), fmt.Sprint(c.Input["file_path"], c.Input["command"]))
 }
 
 func specifierOptions(t *testing.T) permission.Options {

@@ -108,11 +108,11 @@ type BudgetError struct {
 }
 
 // Error implements error, in words for people.
-func (r *BudgetError) Error() string {
-	if r.Room.IsZero() {
-		return r.Text
+func (b *BudgetError) Error() string {
+	if b.Room.IsZero() {
+		return b.Text
 	}
-	return r.Text + "; room for this call from " + r.Room.UTC().Format("2006-01-02 15:04:05 UTC")
+	return b.Text + "; room for this call from " + b.Room.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
 // Spend returns the state after a call has taken its claim, or nil if the call took it

@@ -213,11 +213,11 @@ type Queue struct {
 }
 
 // String is for people and logs.
-func (l Queue) String() string {
-	if l.Route == "" {
-		return strconv.Quote(l.Tool)
+func (q Queue) String() string {
+	if q.Route == "" {
+		return strconv.Quote(q.Tool)
 	}
-	return strconv.Quote(l.Tool) + " on " + strconv.Quote(l.Route)
+	return strconv.Quote(q.Tool) + " on " + strconv.Quote(q.Route)
 }
 
 // Queues returns the queue of every tool with every route, or without a route if there are

@@ -177,8 +177,8 @@ func (m *Machine) applyDecision(ev Decided) error {
 }
 
 // Counted returns the vote of an edit as an approval of the event's approval request.
-func (ev Decided) Counted(v Vote) Vote {
-	v.Made, v.Step, v.Remember = ev.Digest, ev.Step, ev.Terms
+func (d Decided) Counted(v Vote) Vote {
+	v.Made, v.Step, v.Remember = d.Digest, d.Step, d.Terms
 	return v
 }
 

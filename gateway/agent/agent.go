@@ -83,15 +83,15 @@ type ReplyError struct {
 }
 
 // Error returns all of it, for the log.
-func (f *ReplyError) Error() string {
-	if f.Err == nil {
-		return fmt.Sprintf("%s: %s", f.Type, f.What)
+func (r *ReplyError) Error() string {
+	if r.Err == nil {
+		return fmt.Sprintf("%s: %s", r.Type, r.What)
 	}
-	return fmt.Sprintf("%s: %s: %v", f.Type, f.What, f.Err)
+	return fmt.Sprintf("%s: %s: %v", r.Type, r.What, r.Err)
 }
 
 // Unwrap returns the cause.
-func (f *ReplyError) Unwrap() error { return f.Err }
+func (r *ReplyError) Unwrap() error { return r.Err }
 
 // OpenTurnError refuses a message that arrives while a turn of its session is open. It unwraps to
 // a *message.Error with CodeConflict.

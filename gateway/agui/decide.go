@@ -352,12 +352,12 @@ func (r requests) approve(e message.Event, h *wire.History) {
 
 // fill completes the interrupt from the current state of the call, and returns what is asked. It
 // returns false if the call no longer has the approval request that was put.
-func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, bool) {
+func (r *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, bool) {
 	out := asked{ID: id, Call: c.Call, Digest: c.Digest}
-	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != q.block.Input || !out.isGenuine() {
+	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != r.block.Input || !out.isGenuine() {
 		return asked{}, false
 	}
-	i := q.interrupt
+	i := r.interrupt
 	i.ID = id
 	w, _ := c.Waiting()
 	text := cmp.Or(c.RequestText(), "Allow "+c.Tool+"?")

@@ -56,8 +56,8 @@ func (s *stage) unattended(t *testing.T, more ...string) (*client, *toolcall.Cal
 }
 
 // pendingIDs are the calls that a run told its client to run.
-func (a *response) pendingIDs() []string {
-	if e, ok := a.events[len(a.events)-1].(*wire.RunFinished); ok && e.Outcome != nil {
+func (r *response) pendingIDs() []string {
+	if e, ok := r.events[len(r.events)-1].(*wire.RunFinished); ok && e.Outcome != nil {
 		return e.Outcome.PendingToolCallIDs
 	}
 	return nil

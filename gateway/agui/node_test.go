@@ -250,10 +250,10 @@ type scenario struct {
 }
 
 // thread returns the name of the scenario's thread.
-func (c *scenario) thread() string { return strings.ReplaceAll(c.Name(), "/", ".") }
+func (s *scenario) thread() string { return strings.ReplaceAll(s.Name(), "/", ".") }
 
 // everybody returns a client that may chat and answer.
-func (c *scenario) everybody() nodeAgent { return c.n.agent(c.s, gatewaytest.Everything, c.thread()) }
+func (s *scenario) everybody() nodeAgent { return s.n.agent(s.s, gatewaytest.Everything, s.thread()) }
 
 // with runs the scenarios with both versions of the client.
 func with(t *testing.T, stories map[string]func(*scenario)) {

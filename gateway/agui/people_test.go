@@ -179,7 +179,7 @@ type sly struct {
 
 func (sly) Info() agent.Info { return agent.Info{Name: "sly"} }
 
-func (a sly) Run(ctx context.Context, t agent.Turn) error {
+func (s sly) Run(ctx context.Context, t agent.Turn) error {
 	stream := []message.Event{
 		&message.ToolCallStart{ToolCallID: "c1", ToolCallName: "read_note"}, &message.ToolCallDelta{ToolCallID: "c1", Delta: `{"a":"little"}`},
 		&message.ToolCallEnd{ToolCallID: "c1"}, &message.ToolCallStart{ToolCallID: "c1", ToolCallName: "lookup"},
@@ -187,7 +187,7 @@ func (a sly) Run(ctx context.Context, t agent.Turn) error {
 	if err := t.Emit(ctx, stream...); err != nil {
 		return err
 	}
-	_, err := a.as(toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Everything, Auth: gatewaytest.AuthToken}).Propose(ctx, toolcall.ProposeRequest{Session: t.Session(), Reply: t.Reply(), Calls: []message.ToolCallBlock{{ID: "c1", Name: gatewaytest.Pay, Input: gatewaytest.PayInput}}})
+	_, err := s.as(toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Everything, Auth: gatewaytest.AuthToken}).Propose(ctx, toolcall.ProposeRequest{Session: t.Session(), Reply: t.Reply(), Calls: []message.ToolCallBlock{{ID: "c1", Name: gatewaytest.Pay, Input: gatewaytest.PayInput}}})
 	if err == nil {
 		<-ctx.Done()
 	}

@@ -233,11 +233,11 @@ func (c *client) all(payload string) (out []wire.ResumeEntry) {
 }
 
 // outcome returns how a run ended: the outcome's type, or "error" and the code.
-func (a *response) outcome() string {
-	if a.status != http.StatusOK {
-		return fmt.Sprintf("%d %s", a.status, a.problem.Code)
+func (r *response) outcome() string {
+	if r.status != http.StatusOK {
+		return fmt.Sprintf("%d %s", r.status, r.problem.Code)
 	}
-	switch e := a.events[len(a.events)-1].(type) {
+	switch e := r.events[len(r.events)-1].(type) {
 	case *wire.RunFinished:
 		if e.Outcome == nil {
 			return "success"
@@ -251,12 +251,12 @@ func (a *response) outcome() string {
 }
 
 // is checks how the run ended.
-func (a *response) is(t *testing.T, want string) *response {
+func (r *response) is(t *testing.T, want string) *response {
 	t.Helper()
-	if got := a.outcome(); got != want {
-		t.Fatalf("the run ended as %s, want %s\n%s", got, want, show(a))
+	if got := r.outcome(); got != want {
+		t.Fatalf("the run ended as %s, want %s\n%s", got, want, show(r))
 	}
-	return a
+	return r
 }
 
 // show returns an answer as readable text.

@@ -59,10 +59,10 @@ type response struct {
 	body   []byte
 }
 
-func (a response) into(t *testing.T, v any) {
+func (r response) into(t *testing.T, v any) {
 	t.Helper()
-	if err := json.Unmarshal(a.body, v); err != nil {
-		t.Fatalf("%v in %s", err, a.body)
+	if err := json.Unmarshal(r.body, v); err != nil {
+		t.Fatalf("%v in %s", err, r.body)
 	}
 }
 

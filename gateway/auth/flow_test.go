@@ -566,11 +566,11 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 // withoutKeys is a transport to a provider whose keys cannot be read.
 type withoutKeys struct{ handled }
 
-func (h withoutKeys) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w withoutKeys) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Path == "/keys" {
 		return nil, errors.New("connection refused")
 	}
-	return h.handled.RoundTrip(r)
+	return w.handled.RoundTrip(r)
 }
 
 // TestKeysOutOfReach: a token that cannot be checked is not called wrong.

@@ -20,12 +20,12 @@ type turns struct {
 	n     int
 }
 
-func (b *turns) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *turns) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != "gate.invalid" {
 		return http.DefaultTransport.RoundTrip(r)
 	}
-	host := b.hosts[b.n%len(b.hosts)]
-	b.n++
+	host := t.hosts[t.n%len(t.hosts)]
+	t.n++
 	return rewrite(host).RoundTrip(r)
 }
 

@@ -120,8 +120,8 @@ func (f filter) request() toolcall.ListRequest {
 const maxFound = 12
 
 // find shows the calls that match the words. The script's search palette reads this page.
-func (in figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	s := in.shell(r, p, "find", "Search – askance")
+func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	s := f.shell(r, p, "find", "Search – askance")
 	words := strings.TrimSpace(r.URL.Query().Get("q"))
 	view := struct {
 		shell
@@ -129,7 +129,7 @@ func (in figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 		Found []row
 	}{shell: s, Words: words}
 	if words == "" {
-		return in.write(w, http.StatusOK, "find", view)
+		return f.write(w, http.StatusOK, "find", view)
 	}
 	ctx := r.Context()
 	c, err := p.Reader()
@@ -143,17 +143,17 @@ func (in figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 		}
 		page, err := c.List(ctx, r)
 		if err != nil {
-			return in.fail(w, s, err)
+			return f.fail(w, s, err)
 		}
 		mine, err := listMine(ctx, c, p, r, page.Calls)
 		if err != nil {
-			return in.fail(w, s, err)
+			return f.fail(w, s, err)
 		}
 		for _, call := range page.Calls {
-			view.Found = append(view.Found, rowOf(call, p, mine[call.Key], filter{Show: showOpen}, toolcall.Key{}, in.now()))
+			view.Found = append(view.Found, rowOf(call, p, mine[call.Key], filter{Show: showOpen}, toolcall.Key{}, f.now()))
 		}
 	}
-	return in.write(w, http.StatusOK, "find", view)
+	return f.write(w, http.StatusOK, "find", view)
 }
 
 // columnHead is the heading of a column and the address that sorts by it.

@@ -66,8 +66,8 @@ type reviewer struct {
 	Fast   int // percent
 }
 
-func (in figures) insights(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	v := insightsView{shell: in.shell(r, p, "insights", "Insights – askance")}
+func (f figures) insights(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	v := insightsView{shell: f.shell(r, p, "insights", "Insights – askance")}
 	v.query = r.URL.Query()
 	v.Period = periodOf(v.query, pathInsights, "24h", v.Now)
 	c, err := p.Reader()
@@ -75,7 +75,7 @@ func (in figures) insights(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 		return err
 	}
 	err = v.read(r.Context(), c)
-	return in.writeOrFail(w, "insights", v.shell, &v, err)
+	return f.writeOrFail(w, "insights", v.shell, &v, err)
 }
 
 func (v *insightsView) read(ctx context.Context, c engine.Client) (err error) {

@@ -63,15 +63,15 @@ type decisionRow struct {
 	Href, Text, Tone, Who, Did string
 }
 
-func (in figures) overview(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	v := overviewView{shell: in.shell(r, p, "overview", "Overview – askance")}
+func (f figures) overview(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+	v := overviewView{shell: f.shell(r, p, "overview", "Overview – askance")}
 	v.Period = periodOf(r.URL.Query(), pathOverview, "1h", v.Now)
 	c, err := p.Reader()
 	if err != nil {
 		return err
 	}
 	err = v.read(r.Context(), c)
-	return in.writeOrFail(w, "overview", v.shell, &v, err)
+	return f.writeOrFail(w, "overview", v.shell, &v, err)
 }
 
 func (v *overviewView) read(ctx context.Context, c engine.Client) error {

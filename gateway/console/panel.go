@@ -140,7 +140,7 @@ func (c *card) offerPeople(ctx context.Context, client engine.Client, who string
 }
 
 // Rows is the number of lines of the edit field.
-func (v *panel) Rows() int { return min(24, max(6, strings.Count(v.Input, "\n")+3)) }
+func (p *panel) Rows() int { return min(24, max(6, strings.Count(p.Input, "\n")+3)) }
 
 func (c *card) fillEdit(p *gateway.Peer, v *panel) {
 	if v.Input == "" {
@@ -375,23 +375,23 @@ func previewEdit(ctx context.Context, c engine.Client, k toolcall.Key, f *form) 
 }
 
 // checkInput sets the faults of the edited arguments, and what they change.
-func (v *panel) checkInput(space *gateway.Space, c *toolcall.Call) {
-	if err := asked.CheckInput(v.Input); err != nil {
-		v.Broken = sentence(err.Error())
+func (p *panel) checkInput(space *gateway.Space, c *toolcall.Call) {
+	if err := asked.CheckInput(p.Input); err != nil {
+		p.Broken = sentence(err.Error())
 		return
 	}
-	v.Diff = diff(asked.Editable(c.Input), v.Input)
+	p.Diff = diff(asked.Editable(c.Input), p.Input)
 	i := slices.IndexFunc(space.Tools, func(t engine.Tool) bool { return t.Name == c.Tool })
 	if i < 0 || space.Tools[i].Schema == nil || c.Hides() { // the engine restores hidden values and then checks
 		return
 	}
-	err := space.Tools[i].Schema.Validate([]byte(v.Input))
+	err := space.Tools[i].Schema.Validate([]byte(p.Input))
 	if several := faulty(nil); errors.As(err, &several) {
 		for at, text := range several.Faults() {
-			v.Faults = append(v.Faults, fault{at, text})
+			p.Faults = append(p.Faults, fault{at, text})
 		}
 	}
-	if err != nil && len(v.Faults) == 0 {
-		v.Faults = []fault{{Text: err.Error()}}
+	if err != nil && len(p.Faults) == 0 {
+		p.Faults = []fault{{Text: err.Error()}}
 	}
 }

@@ -391,43 +391,43 @@ func (in *Console) tryCall(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 }
 
 // decide fills in the engine's decision about the call.
-func (t *playground) decide(ctx context.Context, c engine.Client) {
-	if strings.TrimSpace(t.Tool) == "" {
-		t.Problem = "Name the tool of the call."
+func (p *playground) decide(ctx context.Context, c engine.Client) {
+	if strings.TrimSpace(p.Tool) == "" {
+		p.Problem = "Name the tool of the call."
 		return
 	}
-	if err := asked.CheckInput(t.Input); err != nil {
-		t.Problem = "The arguments are not JSON: " + err.Error()
+	if err := asked.CheckInput(p.Input); err != nil {
+		p.Problem = "The arguments are not JSON: " + err.Error()
 		return
 	}
 	external := []string{}
-	if !slices.Contains(t.Tools, t.Tool) {
-		external = append(external, t.Tool)
+	if !slices.Contains(p.Tools, p.Tool) {
+		external = append(external, p.Tool)
 	}
 	reply, err := api.Preview.Call(ctx, c, api.PreviewRequest{ProposeRequest: toolcall.ProposeRequest{
-		V: 1, Session: message.SessionID(cmp.Or(t.Session, "playground")), Reply: "playground", Agent: t.Agent, External: external,
-		Calls: []message.ToolCallBlock{{ID: "playground", Name: t.Tool, Input: t.Input}},
+		V: 1, Session: message.SessionID(cmp.Or(p.Session, "playground")), Reply: "playground", Agent: p.Agent, External: external,
+		Calls: []message.ToolCallBlock{{ID: "playground", Name: p.Tool, Input: p.Input}},
 	}})
 	switch {
 	case err != nil:
 		e := message.AsError("try a call", err)
-		t.Problem = strings.TrimSuffix(e.What+". "+e.Hint, ". ") + "."
+		p.Problem = strings.TrimSuffix(e.What+". "+e.Hint, ". ") + "."
 		return
 	case len(reply.Calls) != 1:
-		t.Problem = "The engine returned no decision."
+		p.Problem = "The engine returned no decision."
 		return
 	}
-	t.Result = &reply.Calls[0]
+	p.Result = &reply.Calls[0]
 	switch {
-	case t.Result.Refused != "":
-		t.Behavior = "refused"
-	case t.Result.Decision != nil:
-		t.Behavior = string(t.Result.Decision.Behavior)
+	case p.Result.Refused != "":
+		p.Behavior = "refused"
+	case p.Result.Decision != nil:
+		p.Behavior = string(p.Result.Decision.Behavior)
 	}
-	if len(t.Result.Trace) > 0 {
-		t.Explained = &explanation{}
-		if err := strictjson.UnmarshalOpen(t.Result.Trace, t.Explained); err != nil {
-			t.Explained = &explanation{Problem: "No explanation: the server returned one that this page cannot read."}
+	if len(p.Result.Trace) > 0 {
+		p.Explained = &explanation{}
+		if err := strictjson.UnmarshalOpen(p.Result.Trace, p.Explained); err != nil {
+			p.Explained = &explanation{Problem: "No explanation: the server returned one that this page cannot read."}
 		}
 	}
 }

@@ -37,8 +37,8 @@ type faulty struct {
 }
 
 // check returns the error of an operation, and hangs if the journal does.
-func (j *faulty) check(ctx context.Context, writes bool) error {
-	switch Fault(j.kind.Load()) {
+func (f *faulty) check(ctx context.Context, writes bool) error {
+	switch Fault(f.kind.Load()) {
 	case Hangs:
 		<-ctx.Done()
 		return &message.Error{Code: message.CodeUnavailable, Op: "journal", What: "no answer", Hint: "wait", Err: context.Cause(ctx)}
@@ -53,46 +53,46 @@ func (j *faulty) check(ctx context.Context, writes bool) error {
 	return nil
 }
 
-func (j *faulty) ready(ctx context.Context) error { return j.check(ctx, true) }
+func (f *faulty) ready(ctx context.Context) error { return f.check(ctx, true) }
 
 // Append implements engine.Journal.
-func (j *faulty) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
-	if err := j.check(ctx, true); err != nil {
+func (f *faulty) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	if err := f.check(ctx, true); err != nil {
 		return 0, err
 	}
-	return j.Journal.Append(ctx, rec, prev)
+	return f.Journal.Append(ctx, rec, prev)
 }
 
 // AppendEvent implements engine.Journal.
-func (j *faulty) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
-	if err := j.check(ctx, true); err != nil {
+func (f *faulty) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
+	if err := f.check(ctx, true); err != nil {
 		return 0, err
 	}
-	return j.Journal.AppendEvent(ctx, runtime, reply, events)
+	return f.Journal.AppendEvent(ctx, runtime, reply, events)
 }
 
 // Last implements engine.Journal.
-func (j *faulty) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
-	if err := j.check(ctx, false); err != nil {
+func (f *faulty) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
+	if err := f.check(ctx, false); err != nil {
 		return toolcall.JournalEntry{}, err
 	}
-	return j.Journal.Last(ctx, key)
+	return f.Journal.Last(ctx, key)
 }
 
 // History implements engine.Journal.
-func (j *faulty) History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error) {
-	if err := j.check(ctx, false); err != nil {
+func (f *faulty) History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error) {
+	if err := f.check(ctx, false); err != nil {
 		return nil, err
 	}
-	return j.Journal.History(ctx, key)
+	return f.Journal.History(ctx, key)
 }
 
 // Read implements engine.Journal.
-func (j *faulty) Read(ctx context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
-	if err := j.check(ctx, false); err != nil {
+func (f *faulty) Read(ctx context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
+	if err := f.check(ctx, false); err != nil {
 		return nil, after, err
 	}
-	return j.Journal.Read(ctx, session, after, limit)
+	return f.Journal.Read(ctx, session, after, limit)
 }
 
 // Cut sends POST requests whose bodies are incomplete, in every way that HTTP/1.1 allows. It

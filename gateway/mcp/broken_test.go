@@ -241,11 +241,11 @@ type legacyHTTP struct {
 	resume   func(rw http.ResponseWriter, last string)
 }
 
-func (s *legacyHTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+func (l *legacyHTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		if last := r.Header.Get("Last-Event-ID"); last != "" && s.resume != nil {
+		if last := r.Header.Get("Last-Event-ID"); last != "" && l.resume != nil {
 			rw.Header().Set("Content-Type", "text/event-stream")
-			s.resume(rw, last)
+			l.resume(rw, last)
 			return
 		}
 		rw.WriteHeader(http.StatusMethodNotAllowed)
@@ -257,7 +257,7 @@ func (s *legacyHTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.NewDecoder(r.Body).Decode(&m) // it comes from the gateway
 	rw.Header().Set("Content-Type", "application/json")
-	session := fmt.Sprint(s.sessions.Load())
+	session := fmt.Sprint(l.sessions.Load())
 	switch {
 	case m.ID == nil:
 		rw.WriteHeader(http.StatusAccepted)
@@ -267,13 +267,13 @@ func (s *legacyHTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Mcp-Session-Id") != session:
 		rw.WriteHeader(http.StatusNotFound)
 		say(rw, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
-	case m.Method == "tools/list" && s.page != "":
-		s.lists.Add(1)
-		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"lookup","description":%q}],"nextCursor":"more"}}`, m.ID, s.page)
+	case m.Method == "tools/list" && l.page != "":
+		l.lists.Add(1)
+		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"lookup","description":%q}],"nextCursor":"more"}}`, m.ID, l.page)
 	case m.Method == "tools/list":
 		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"browse","inputSchema":{"type":"object"}},{"name":"lookup","inputSchema":{"type":"object"}}]}}`, m.ID)
 	case m.Method == "tools/call":
-		s.call(rw, m.ID)
+		l.call(rw, m.ID)
 	default:
 		say(rw, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, m.ID)
 	}

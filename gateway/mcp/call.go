@@ -14,10 +14,10 @@ import (
 )
 
 // callTool carries out tools/call: it holds the call until askance has decided.
-func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
-	p := x.peer
-	name := x.params.text("name")
-	arguments := x.arguments()
+func (e *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
+	p := e.peer
+	name := e.params.text("name")
+	arguments := e.arguments()
 	switch {
 	case name == "":
 		return nil, badParams("name is missing")
@@ -27,7 +27,7 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 		return refusal("the arguments are larger than askance takes: pass large content by reference", nil).result, nil
 	}
 	if name == waitTool && !p.g.cfg.NoWaitTool {
-		return x.waitForCall(ctx, objectOf(arguments).text("call"))
+		return e.waitForCall(ctx, objectOf(arguments).text("call"))
 	}
 	up, inner := p.g.split(name)
 	if up == nil {
@@ -44,13 +44,13 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 	if t == nil {
 		return nil, badParams("Unknown tool: %s", name)
 	}
-	if x.header != nil {
-		if err := checkParamHeaders(x.header, t.definition.get("inputSchema"), arguments); err != nil {
+	if e.header != nil {
+		if err := checkParamHeaders(e.header, t.definition.get("inputSchema"), arguments); err != nil {
 			return nil, err
 		}
 	}
-	if given := x.params.get("requestState"); given != nil {
-		s, err := x.state()
+	if given := e.params.get("requestState"); given != nil {
+		s, err := e.state()
 		if err != nil {
 			return nil, err
 		}
@@ -58,35 +58,35 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
-		x.resume(ctx, h, s)
-		return h.present(ctx, x, true)
+		e.resume(ctx, h, s)
+		return h.present(ctx, e, true)
 	}
-	if task := x.params.get("task"); task != nil && !p.modern {
-		return x.startTask(ctx, t, arguments)
+	if task := e.params.get("task"); task != nil && !p.modern {
+		return e.startTask(ctx, t, arguments)
 	}
-	h := p.g.start(ctx, x, t, x.params, arguments)
-	h.answerInput(x.params.get("inputResponses")) // a repeat without state can answer questions of the call that it joins
-	return h.present(ctx, x, false)
+	h := p.g.start(ctx, e, t, e.params, arguments)
+	h.answerInput(e.params.get("inputResponses")) // a repeat without state can answer questions of the call that it joins
+	return h.present(ctx, e, false)
 }
 
 // arguments returns the arguments of the request, by default an empty object.
-func (x *exchange) arguments() json.RawMessage {
-	if arguments := x.params.get("arguments"); arguments != nil {
+func (e *exchange) arguments() json.RawMessage {
+	if arguments := e.params.get("arguments"); arguments != nil {
 		return arguments
 	}
 	return json.RawMessage("{}")
 }
 
-func (x *exchange) digest() string { return digestOf(x.params.text("name"), x.arguments()) }
+func (e *exchange) digest() string { return digestOf(e.params.text("name"), e.arguments()) }
 
 // state opens the state that the client returned with the same request.
-func (x *exchange) state() (state, error) {
-	return x.peer.g.openState(x.params.text("requestState"), x.peer.principal, x.digest())
+func (e *exchange) state() (state, error) {
+	return e.peer.g.openState(e.params.text("requestState"), e.peer.principal, e.digest())
 }
 
 // waitForCall is the wait tool.
-func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage, error) {
-	p := x.peer
+func (e *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage, error) {
+	p := e.peer
 	if !p.g.ownsCall(message.CallID(id), p.principal) {
 		return refusal(fmt.Sprintf("there is no held call %q: use the id that the held call returned", id), nil).result, nil
 	}
@@ -94,14 +94,14 @@ func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage,
 	if err != nil {
 		return refusal(err.Error(), nil).result, nil
 	}
-	if x.params.get("requestState") != nil {
-		s, err := x.state()
+	if e.params.get("requestState") != nil {
+		s, err := e.state()
 		if err != nil || s.Call != h.key.Call {
 			return nil, errState
 		}
-		x.resume(ctx, h, s)
+		e.resume(ctx, h, s)
 	}
-	return h.present(ctx, x, true)
+	return h.present(ctx, e, true)
 }
 
 // find returns a held call, from the journal if another process held it.
@@ -336,12 +336,12 @@ func (h *held) nextLeg(later bool) bool {
 
 // inputRequired is the result with which a modern client asks its user, or only
 // retries.
-func (x *exchange) inputRequired(h *held, requests json.RawMessage, s state) json.RawMessage {
+func (e *exchange) inputRequired(h *held, requests json.RawMessage, s state) json.RawMessage {
 	o := object{{Name: "resultType", Value: quote("input_required")}}
 	if requests != nil {
 		o = o.with("inputRequests", requests)
 	}
-	s.Call, s.Session, s.Principal, s.Digest, s.Until = h.key.Call, h.key.Session, h.principal, x.digest(), time.Now().Add(stateTime).Unix()
+	s.Call, s.Session, s.Principal, s.Digest, s.Until = h.key.Call, h.key.Session, h.principal, e.digest(), time.Now().Add(stateTime).Unix()
 	return o.with("requestState", quote(h.g.sealState(s))).bytes()
 }
 
@@ -363,11 +363,11 @@ func (h *held) askToLook() json.RawMessage {
 }
 
 // elicit shows a legacy client where the call is approved. Its answer decides nothing.
-func (x *exchange) elicit(h *held) {
+func (e *exchange) elicit(h *held) {
 	params := objectOf(h.askToLook()).at("askance", "params")
 	ctx, cancel := context.WithTimeout(h.g.life, inputTime)
 	defer cancel()
-	_, _ = x.peer.ask(ctx, x.send, "elicitation/create", params)
+	_, _ = e.peer.ask(ctx, e.send, "elicitation/create", params)
 }
 
 // stillHeld is the result for a client that cannot wait longer.

@@ -209,12 +209,12 @@ var onlyIn = map[string]bool{
 }
 
 // handle carries out one request.
-func (x *exchange) handle(ctx context.Context) (json.RawMessage, error) {
-	p := x.peer
-	if modern, one := onlyIn[x.method]; one && modern != p.modern {
-		return nil, noMethod(x.method)
+func (e *exchange) handle(ctx context.Context) (json.RawMessage, error) {
+	p := e.peer
+	if modern, one := onlyIn[e.method]; one && modern != p.modern {
+		return nil, noMethod(e.method)
 	}
-	switch x.method {
+	switch e.method {
 	case "ping":
 		return json.RawMessage("{}"), nil
 	case "initialize":
@@ -224,19 +224,19 @@ func (x *exchange) handle(ctx context.Context) (json.RawMessage, error) {
 	case "tools/list":
 		return p.listTools(ctx)
 	case "tools/call":
-		return x.callTool(ctx)
+		return e.callTool(ctx)
 	case "resources/list", "resources/templates/list", "prompts/list":
-		return x.relayList(ctx)
+		return e.relayList(ctx)
 	case "resources/subscribe", "resources/unsubscribe", "resources/read", "prompts/get", "completion/complete":
-		return x.relay(ctx)
+		return e.relay(ctx)
 	case "logging/setLevel":
-		return x.setLevel(ctx)
+		return e.setLevel(ctx)
 	case "subscriptions/listen":
-		return x.listen(ctx)
+		return e.listen(ctx)
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result", "tasks/list":
-		return x.handleTask(ctx)
+		return e.handleTask(ctx)
 	}
-	return nil, noMethod(x.method)
+	return nil, noMethod(e.method)
 }
 
 // initialize opens a legacy session.

@@ -109,18 +109,18 @@ type lineLog struct {
 }
 
 // Write implements io.Writer.
-func (w *lineLog) Write(b []byte) (int, error) {
-	w.rest = append(w.rest, b...)
+func (l *lineLog) Write(b []byte) (int, error) {
+	l.rest = append(l.rest, b...)
 	for {
-		line, rest, found := strings.Cut(string(w.rest), "\n")
+		line, rest, found := strings.Cut(string(l.rest), "\n")
 		if !found {
 			break
 		}
-		w.log.Info("MCP server", "stderr", line)
-		w.rest = []byte(rest)
+		l.log.Info("MCP server", "stderr", line)
+		l.rest = []byte(rest)
 	}
-	if len(w.rest) > 64<<10 {
-		w.rest = nil
+	if len(l.rest) > 64<<10 {
+		l.rest = nil
 	}
 	return len(b), nil
 }

@@ -38,13 +38,13 @@ func (g *Gateway) split(name string) (*Upstream, string) {
 }
 
 // listener makes the waiting request that passes on what comes before the response.
-func (x *exchange) listener(l *link) *waiting {
+func (e *exchange) listener(l *link) *waiting {
 	return &waiting{on: func(f *frame) {
 		if f.isRequest() {
-			go x.peer.askFor(l, f, x.send)
+			go e.peer.askFor(l, f, e.send)
 			return
 		}
-		x.send(f)
+		e.send(f)
 	}}
 }
 
@@ -65,25 +65,25 @@ func capabilityOf(method string) string {
 }
 
 // relayList passes a list on: unchanged from one upstream, joined from several.
-func (x *exchange) relayList(ctx context.Context) (json.RawMessage, error) {
-	p := x.peer
+func (e *exchange) relayList(ctx context.Context) (json.RawMessage, error) {
+	p := e.peer
 	links, err := p.all()
 	if err != nil {
 		return nil, err
 	}
 	if len(p.g.cfg.Upstreams) == 1 {
-		return links[0].call(ctx, x.method, x.params, x.listener(links[0]))
+		return links[0].call(ctx, e.method, e.params, e.listener(links[0]))
 	}
-	member, capable := listMembers[x.method], false
+	member, capable := listMembers[e.method], false
 	var items []json.RawMessage
 	for _, l := range links {
-		if !l.has(capabilityOf(x.method)) {
+		if !l.has(capabilityOf(e.method)) {
 			continue
 		}
 		capable = true
-		page, _, err := l.listPages(ctx, x.method, member)
+		page, _, err := l.listPages(ctx, e.method, member)
 		if err != nil {
-			l.log.Warn("cannot list", "method", x.method, "error", err)
+			l.log.Warn("cannot list", "method", e.method, "error", err)
 			continue
 		}
 		for _, item := range page {
@@ -104,25 +104,25 @@ func (x *exchange) relayList(ctx context.Context) (json.RawMessage, error) {
 		}
 	}
 	if !capable {
-		return nil, noMethod(x.method)
+		return nil, noMethod(e.method)
 	}
 	return object{{Name: member, Value: arrayOf(items)}}.bytes(), nil
 }
 
 // relay passes a request on to the upstream that has its subject.
-func (x *exchange) relay(ctx context.Context) (json.RawMessage, error) {
-	p := x.peer
-	links, params, err := x.route()
+func (e *exchange) relay(ctx context.Context) (json.RawMessage, error) {
+	p := e.peer
+	links, params, err := e.route()
 	if err != nil {
 		return nil, err
 	}
 	var firstErr error
 	for _, l := range links {
-		if l.modern && strings.HasSuffix(x.method, "subscribe") {
-			p.watch(l, x.method == "resources/subscribe", x.params.get("uri"))
+		if l.modern && strings.HasSuffix(e.method, "subscribe") {
+			p.watch(l, e.method == "resources/subscribe", e.params.get("uri"))
 			return json.RawMessage("{}"), nil
 		}
-		result, err := x.relayTo(ctx, l, params)
+		result, err := e.relayTo(ctx, l, params)
 		if err == nil {
 			return result, nil
 		}
@@ -136,14 +136,14 @@ func (x *exchange) relay(ctx context.Context) (json.RawMessage, error) {
 
 // relayTo passes a request on. The questions of a modern server become requests to a legacy
 // client.
-func (x *exchange) relayTo(ctx context.Context, l *link, params object) (json.RawMessage, error) {
-	p := x.peer
+func (e *exchange) relayTo(ctx context.Context, l *link, params object) (json.RawMessage, error) {
+	p := e.peer
 	for range maxRounds {
-		result, err := l.call(ctx, x.method, params, x.listener(l))
+		result, err := l.call(ctx, e.method, params, e.listener(l))
 		if err != nil || p.modern || objectOf(result).text("resultType") != "input_required" {
 			return result, err
 		}
-		answers, err := p.askAll(ctx, x.send, objectOf(result).get("inputRequests"))
+		answers, err := p.askAll(ctx, e.send, objectOf(result).get("inputRequests"))
 		if err != nil {
 			return nil, err
 		}
@@ -174,11 +174,11 @@ func (p *peer) askAll(ctx context.Context, send func(*frame), requests json.RawM
 
 // route finds the upstreams that may have the subject of a request, and its params
 // there.
-func (x *exchange) route() (links []*link, params object, err error) {
-	p := x.peer
+func (e *exchange) route() (links []*link, params object, err error) {
+	p := e.peer
 	if len(p.g.cfg.Upstreams) == 1 {
 		l, err := p.linkTo(p.g.cfg.Upstreams[0])
-		return []*link{l}, x.params, err
+		return []*link{l}, e.params, err
 	}
 	named := func(name string) (*link, string, error) {
 		up, inner := p.g.split(name)
@@ -188,42 +188,42 @@ func (x *exchange) route() (links []*link, params object, err error) {
 		l, err := p.linkTo(up)
 		return l, inner, err
 	}
-	ref := objectOf(x.params.get("ref"))
+	ref := objectOf(e.params.get("ref"))
 	switch {
-	case x.method == "prompts/get":
-		l, inner, err := named(x.params.text("name"))
-		return []*link{l}, x.params.with("name", quote(inner)), err
-	case x.method == "completion/complete" && ref.text("type") == "ref/prompt":
+	case e.method == "prompts/get":
+		l, inner, err := named(e.params.text("name"))
+		return []*link{l}, e.params.with("name", quote(inner)), err
+	case e.method == "completion/complete" && ref.text("type") == "ref/prompt":
 		l, inner, err := named(ref.text("name"))
-		return []*link{l}, x.params.with("ref", ref.with("name", quote(inner)).bytes()), err
+		return []*link{l}, e.params.with("ref", ref.with("name", quote(inner)).bytes()), err
 	}
 	all, err := p.all()
 	if err != nil {
 		return nil, nil, err
 	}
 	p.mu.Lock()
-	owner := p.owners[x.params.text("uri")]
+	owner := p.owners[e.params.text("uri")]
 	p.mu.Unlock()
 	for _, l := range all {
-		if l.has(capabilityOf(x.method)) && (owner == "" || owner == l.up.Alias) {
+		if l.has(capabilityOf(e.method)) && (owner == "" || owner == l.up.Alias) {
 			links = append(links, l)
 		}
 	}
 	if len(links) == 0 {
-		return nil, nil, noMethod(x.method)
+		return nil, nil, noMethod(e.method)
 	}
-	return links, x.params, nil
+	return links, e.params, nil
 }
 
 // setLevel passes on how much a legacy client wants logged.
-func (x *exchange) setLevel(ctx context.Context) (json.RawMessage, error) {
-	p := x.peer
+func (e *exchange) setLevel(ctx context.Context) (json.RawMessage, error) {
+	p := e.peer
 	links, err := p.all()
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
-	p.loglvl = x.params.get("level")
+	p.loglvl = e.params.get("level")
 	p.mu.Unlock()
 	known := false
 	for _, l := range links {
@@ -231,14 +231,14 @@ func (x *exchange) setLevel(ctx context.Context) (json.RawMessage, error) {
 		case l.modern:
 			known = true // the level is sent with each request
 		case len(links) == 1 || l.has("logging"):
-			if _, err := l.call(ctx, x.method, x.params, nil); err != nil {
+			if _, err := l.call(ctx, e.method, e.params, nil); err != nil {
 				return nil, err
 			}
 			known = true
 		}
 	}
 	if !known {
-		return nil, noMethod(x.method)
+		return nil, noMethod(e.method)
 	}
 	return json.RawMessage("{}"), nil
 }
@@ -250,9 +250,9 @@ type listening struct {
 }
 
 // listen holds a subscription until the client ends it.
-func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
-	p := x.peer
-	want := objectOf(x.params.get("notifications"))
+func (e *exchange) listen(ctx context.Context) (json.RawMessage, error) {
+	p := e.peer
+	want := objectOf(e.params.get("notifications"))
 	links, err := p.all()
 	if err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
 			break
 		}
 	}
-	s := &listening{x: x, filter: agreed}
+	s := &listening{x: e, filter: agreed}
 	p.mu.Lock() // the acknowledgement is the first message
 	p.listens[s] = true
 	s.notify("notifications/subscriptions/acknowledged", object{strictjson.Member{Name: "notifications", Value: agreed.bytes()}})
@@ -310,7 +310,7 @@ func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
 		delete(p.listens, s)
 		p.mu.Unlock()
 	}()
-	end := object{{Name: "_meta", Value: object{{Name: metaSubscription, Value: x.id}}.bytes()}}.bytes()
+	end := object{{Name: "_meta", Value: object{{Name: metaSubscription, Value: e.id}}.bytes()}}.bytes()
 	if len(agreed) == 0 {
 		return end, nil
 	}
@@ -344,9 +344,9 @@ func (l *link) subscribe(ctx context.Context, filter object) <-chan struct{} {
 	return agreed
 }
 
-func (s *listening) notify(method string, params object) {
-	meta := objectOf(params.get("_meta")).with(metaSubscription, s.x.id)
-	s.x.send(&frame{method: method, params: params.with("_meta", meta.bytes()).bytes()})
+func (l *listening) notify(method string, params object) {
+	meta := objectOf(params.get("_meta")).with(metaSubscription, l.x.id)
+	l.x.send(&frame{method: method, params: params.with("_meta", meta.bytes()).bytes()})
 }
 
 // tellListeners sends a change to the modern subscriptions that want it.
@@ -365,18 +365,18 @@ func (p *peer) tellListeners(f *frame) {
 	}
 }
 
-func (s *listening) wants(method string, params object) bool {
+func (l *listening) wants(method string, params object) bool {
 	switch method {
 	case "notifications/tools/list_changed":
-		return string(s.filter.get("toolsListChanged")) == "true"
+		return string(l.filter.get("toolsListChanged")) == "true"
 	case "notifications/prompts/list_changed":
-		return string(s.filter.get("promptsListChanged")) == "true"
+		return string(l.filter.get("promptsListChanged")) == "true"
 	case "notifications/resources/list_changed":
-		return string(s.filter.get("resourcesListChanged")) == "true"
+		return string(l.filter.get("resourcesListChanged")) == "true"
 	case "notifications/resources/updated":
-		return slices.ContainsFunc(itemsOf(s.filter.get("resourceSubscriptions")), func(uri json.RawMessage) bool { return string(uri) == string(params.get("uri")) })
+		return slices.ContainsFunc(itemsOf(l.filter.get("resourceSubscriptions")), func(uri json.RawMessage) bool { return string(uri) == string(params.get("uri")) })
 	case "notifications/tasks":
-		return slices.ContainsFunc(itemsOf(s.filter.get("taskIds")), func(id json.RawMessage) bool { return string(id) == string(params.get("taskId")) })
+		return slices.ContainsFunc(itemsOf(l.filter.get("taskIds")), func(id json.RawMessage) bool { return string(id) == string(params.get("taskId")) })
 	}
 	return false
 }

@@ -59,14 +59,14 @@ type oneConn struct {
 	conn chan net.Conn
 }
 
-func (l oneConn) Accept() (net.Conn, error) {
-	if c := <-l.conn; c != nil {
+func (o oneConn) Accept() (net.Conn, error) {
+	if c := <-o.conn; c != nil {
 		return c, nil
 	}
 	return nil, net.ErrClosed
 }
 
-func (l oneConn) Close() error { close(l.conn); return nil }
+func (o oneConn) Close() error { close(o.conn); return nil }
 
 // TestIdleStream: a stream over HTTP/2 lasts although nothing is sent for a while.
 func TestIdleStream(t *testing.T) {

@@ -109,10 +109,10 @@ func askToDecide(call *toolcall.Call) json.RawMessage {
 }
 
 // resume handles what a client sends with a state: answers for the server, or a vote.
-func (x *exchange) resume(ctx context.Context, h *held, s state) {
-	responses := x.params.get("inputResponses")
+func (e *exchange) resume(ctx context.Context, h *held, s state) {
+	responses := e.params.get("inputResponses")
 	h.takeAnswers(s.Leg, responses)
-	vote := x.peer.g.cfg.Vote
+	vote := e.peer.g.cfg.Vote
 	answer := objectOf(objectOf(responses).get("askance"))
 	if vote == nil || s.Request == "" || answer.text("action") != "accept" {
 		return
@@ -129,7 +129,7 @@ func (x *exchange) resume(ctx context.Context, h *held, s state) {
 	default:
 		return
 	}
-	if err := vote(ctx, x.peer.principal, r); err != nil {
-		x.peer.g.cfg.Log.Warn("a form does not count", "call", call.Call, "principal", x.peer.principal, "error", err)
+	if err := vote(ctx, e.peer.principal, r); err != nil {
+		e.peer.g.cfg.Log.Warn("a form does not count", "call", call.Call, "principal", e.peer.principal, "error", err)
 	}
 }

@@ -83,18 +83,18 @@ func (h *held) task(modern bool) object {
 }
 
 // handleTask carries out the methods of tasks.
-func (x *exchange) handleTask(ctx context.Context) (json.RawMessage, error) {
-	p := x.peer
-	legacyOnly := x.method == "tasks/result" || x.method == "tasks/list"
+func (e *exchange) handleTask(ctx context.Context) (json.RawMessage, error) {
+	p := e.peer
+	legacyOnly := e.method == "tasks/result" || e.method == "tasks/list"
 	switch {
-	case p.modern && legacyOnly, !p.modern && (x.method == "tasks/update" || !p.can("tasks")):
-		return nil, noMethod(x.method)
+	case p.modern && legacyOnly, !p.modern && (e.method == "tasks/update" || !p.can("tasks")):
+		return nil, noMethod(e.method)
 	case p.modern && !p.hasTasks():
 		return nil, &rpcError{code: codeCapability, text: "the request does not declare the tasks extension", data: json.RawMessage(`{"requiredCapabilities":{"extensions":{"` + tasksExtension + `":{}}}}`)}
-	case x.method == "tasks/list":
+	case e.method == "tasks/list":
 		return p.listTasks(), nil
 	}
-	id := message.CallID(x.params.text("taskId"))
+	id := message.CallID(e.params.text("taskId"))
 	if !p.g.ownsCall(id, p.principal) {
 		return nil, badParams("there is no task %s", id)
 	}
@@ -102,14 +102,14 @@ func (x *exchange) handleTask(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch x.method {
+	switch e.method {
 	case "tasks/cancel":
 		return p.cancelTask(h)
 	case "tasks/update":
-		h.answerInput(x.params.get("inputResponses"))
+		h.answerInput(e.params.get("inputResponses"))
 		return json.RawMessage(`{}`), nil
 	case "tasks/result":
-		result, err := h.awaitResult(ctx, x)
+		result, err := h.awaitResult(ctx, e)
 		if err != nil {
 			return nil, err
 		}
@@ -194,12 +194,12 @@ func (h *held) awaitResult(ctx context.Context, x *exchange) (json.RawMessage, e
 }
 
 // startTask starts a call as a legacy task, because the client wants one.
-func (x *exchange) startTask(ctx context.Context, t *tool, arguments json.RawMessage) (json.RawMessage, error) {
-	p := x.peer
+func (e *exchange) startTask(ctx context.Context, t *tool, arguments json.RawMessage) (json.RawMessage, error) {
+	p := e.peer
 	if !p.can("tasks") {
 		return nil, badParams("the client does not declare tasks")
 	}
-	h := p.g.start(ctx, x, t, x.params, arguments)
+	h := p.g.start(ctx, e, t, e.params, arguments)
 	return object{{Name: "task", Value: h.task(false).bytes()}}.bytes(), nil
 }
 

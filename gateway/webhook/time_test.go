@@ -113,8 +113,8 @@ func TestScheduleOfAClockAhead(t *testing.T) {
 // ahead is an outbox whose records were written by a clock that was a day ahead.
 type ahead struct{ webhook.Outbox }
 
-func (o ahead) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
-	return o.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
+func (a ahead) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
+	return a.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
 		late := *d.Record.Record
 		late.At = d.Record.Time.Add(24 * time.Hour)
 		d.Record.Record = &late
@@ -147,8 +147,8 @@ func TestCutOffDeliveriesAreNoAttempts(t *testing.T) {
 // restarted is an outbox whose records were delivered nine times before anything was sent.
 type restarted struct{ webhook.Outbox }
 
-func (o restarted) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
-	return o.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
+func (r restarted) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
+	return r.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
 		d.Attempt += 9
 		f(ctx, d)
 	})

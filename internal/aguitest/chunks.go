@@ -153,15 +153,15 @@ func (c *Chunks) end(at owner) []agui.Event {
 }
 
 // agrees checks that a later chunk does not contradict the first.
-func (l *chunkRun) agrees(e agui.Event, ch chunk) error {
-	role := valueOr(l.opener.role, agui.RoleAssistant)
+func (c *chunkRun) agrees(e agui.Event, ch chunk) error {
+	role := valueOr(c.opener.role, agui.RoleAssistant)
 	if ch.role != nil && *ch.role != role {
 		return chunkError(e, "role %q does not match role %q of the first chunk", *ch.role, role)
 	}
 	for _, f := range []struct {
 		name       string
 		now, first *string
-	}{{"name", ch.name, l.opener.name}, {"toolCallName", ch.tool, l.opener.tool}, {"parentMessageId", ch.parent, l.opener.parent}} {
+	}{{"name", ch.name, c.opener.name}, {"toolCallName", ch.tool, c.opener.tool}, {"parentMessageId", ch.parent, c.opener.parent}} {
 		if f.now != nil && (f.first == nil || *f.now != *f.first) {
 			return chunkError(e, "%s differs from the first chunk", f.name)
 		}
@@ -169,32 +169,32 @@ func (l *chunkRun) agrees(e agui.Event, ch chunk) error {
 	return nil
 }
 
-func (l *chunkRun) start() agui.Event {
-	t := agui.Tagged{Base: agui.Base{Timestamp: l.opener.Timestamp, Metadata: l.opener.Metadata}, SubagentRunID: l.opener.SubagentRunID}
-	switch o := l.opener; l.kind {
+func (c *chunkRun) start() agui.Event {
+	t := agui.Tagged{Base: agui.Base{Timestamp: c.opener.Timestamp, Metadata: c.opener.Metadata}, SubagentRunID: c.opener.SubagentRunID}
+	switch o := c.opener; c.kind {
 	case agui.TypeToolCallChunk:
-		return &agui.ToolCallStart{Tagged: t, ToolCallID: l.id, ToolCallName: *o.tool, ParentMessageID: o.parent}
+		return &agui.ToolCallStart{Tagged: t, ToolCallID: c.id, ToolCallName: *o.tool, ParentMessageID: o.parent}
 	case agui.TypeReasoningMessageChunk:
-		return &agui.ReasoningMessageStart{Tagged: t, MessageID: l.id}
+		return &agui.ReasoningMessageStart{Tagged: t, MessageID: c.id}
 	default:
 		role := valueOr(o.role, agui.RoleAssistant)
-		return &agui.TextMessageStart{Tagged: t, MessageID: l.id, Role: &role, Name: o.name}
+		return &agui.TextMessageStart{Tagged: t, MessageID: c.id, Role: &role, Name: o.name}
 	}
 }
 
-func (l *chunkRun) content(ch chunk) agui.Event {
+func (c *chunkRun) content(ch chunk) agui.Event {
 	t := ch.Tagged
 	if t.SubagentRunID == nil {
-		t.SubagentRunID = l.opener.SubagentRunID
+		t.SubagentRunID = c.opener.SubagentRunID
 	}
 	delta := valueOr(ch.delta, "")
-	switch l.kind {
+	switch c.kind {
 	case agui.TypeToolCallChunk:
-		return &agui.ToolCallArgs{Tagged: t, ToolCallID: l.id, Delta: delta}
+		return &agui.ToolCallArgs{Tagged: t, ToolCallID: c.id, Delta: delta}
 	case agui.TypeReasoningMessageChunk:
-		return &agui.ReasoningMessageContent{Tagged: t, MessageID: l.id, Delta: delta}
+		return &agui.ReasoningMessageContent{Tagged: t, MessageID: c.id, Delta: delta}
 	default:
-		return &agui.TextMessageContent{Tagged: t, MessageID: l.id, Delta: delta}
+		return &agui.TextMessageContent{Tagged: t, MessageID: c.id, Delta: delta}
 	}
 }
 

@@ -48,9 +48,9 @@ type blockKey struct {
 // blockStep is the kind that stands for an open step among the blocks.
 const blockStep message.BlockType = "step"
 
-func (m *scope) lose(e message.Event, l Loss) {
-	if m.opt.OnLoss != nil {
-		m.opt.OnLoss(e, l)
+func (s *scope) lose(e message.Event, l Loss) {
+	if s.opt.OnLoss != nil {
+		s.opt.OnLoss(e, l)
 	}
 }
 
@@ -65,7 +65,7 @@ const reservedName = "ag-ui"
 var layouts = []string{"2006-01-02T15:04:05", time.RFC3339}
 
 // readTime sets the time of the AG-UI events that an event becomes.
-func (m *scope) readTime(e message.Event) {
+func (s *scope) readTime(e message.Event) {
 	at := e.Header().CreatedAt
 	for _, layout := range layouts {
 		t, err := time.Parse(layout, at) // without a zone, as AgentScope writes it, it is UTC
@@ -73,21 +73,21 @@ func (m *scope) readTime(e message.Event) {
 		if err != nil || ms < -maxSafe || ms > maxSafe {
 			continue
 		}
-		m.at = &ms
+		s.at = &ms
 		if t.Nanosecond()%int(time.Millisecond) != 0 || layout == time.RFC3339 && !strings.HasSuffix(at, "Z") {
-			m.lose(e, LossTime)
+			s.lose(e, LossTime)
 		}
 		return
 	}
 	if at != "" {
-		m.lose(e, LossTime)
+		s.lose(e, LossTime)
 	}
-	m.at = nil
+	s.at = nil
 }
 
 // base returns the Base of an AG-UI event made from e: its time, its metadata and, under
 // [sourceName], its id and more.
-func (m *scope) base(e message.Event, more map[string]any) Base {
+func (s *scope) base(e message.Event, more map[string]any) Base {
 	h := e.Header()
 	own := map[string]any{}
 	if h.ID != "" {
@@ -97,7 +97,7 @@ func (m *scope) base(e message.Event, more map[string]any) Base {
 	all := make(map[string]any, len(h.Metadata)+1)
 	for k, v := range h.Metadata {
 		if k == sourceName || k == reservedName {
-			m.lose(e, LossMetadata)
+			s.lose(e, LossMetadata)
 			continue
 		}
 		all[k] = v
@@ -107,21 +107,21 @@ func (m *scope) base(e message.Event, more map[string]any) Base {
 	}
 	raw, err := strictjson.Marshal(all)
 	if err != nil { // something that JSON cannot represent
-		m.lose(e, LossMetadata)
+		s.lose(e, LossMetadata)
 		raw, err = strictjson.Marshal(map[string]any{sourceName: own})
 	}
 	if err != nil || len(all) == 0 {
-		return Base{Timestamp: m.at}
+		return Base{Timestamp: s.at}
 	}
-	return Base{Timestamp: m.at, Metadata: raw}
+	return Base{Timestamp: s.at, Metadata: raw}
 }
 
-func (m *scope) taggedBase(e message.Event, more map[string]any) Tagged {
-	return Tagged{Base: m.base(e, more)}
+func (s *scope) taggedBase(e message.Event, more map[string]any) Tagged {
+	return Tagged{Base: s.base(e, more)}
 }
 
 // plainBase returns the base of an event with only a time.
-func (m *scope) plainBase() Tagged { return Tagged{Base: Base{Timestamp: m.at}} }
+func (s *scope) plainBase() Tagged { return Tagged{Base: Base{Timestamp: s.at}} }
 
 // object encodes an object, or returns nil if JSON cannot represent it.
 func object(members map[string]any) message.RawJSON {
@@ -134,47 +134,47 @@ func object(members map[string]any) message.RawJSON {
 
 // nameMessage returns the id of a block's message: the block's own id, unless another message
 // has it. It returns false if the block was begun before.
-func (m *scope) nameMessage(e message.Event, kind message.BlockType, id string) (string, bool) {
+func (s *scope) nameMessage(e message.Event, kind message.BlockType, id string) (string, bool) {
 	at := blockKey{kind, id}
-	if _, known := m.names[at]; known {
-		m.lose(e, LossOutOfPlace)
+	if _, known := s.names[at]; known {
+		s.lose(e, LossOutOfPlace)
 		return "", false
 	}
-	m.names[at] = m.makeID(id, string(kind))
-	return m.names[at], true
+	s.names[at] = s.makeID(id, string(kind))
+	return s.names[at], true
 }
 
 // makeID makes an id that no message has: id itself if it is free, or else id with more
 // appended. The same events always give the same ids.
-func (m *scope) makeID(id, more string) string {
+func (s *scope) makeID(id, more string) string {
 	want := id
-	for n := 1; m.used[want]; n++ {
+	for n := 1; s.used[want]; n++ {
 		want = id + "/" + more
 		if n > 1 {
 			want += "/" + strconv.Itoa(n)
 		}
 	}
-	m.used[want] = true
+	s.used[want] = true
 	return want
 }
 
-func (m *scope) recordOpen(kind message.BlockType, id string, closing ...Event) {
-	m.open = append(m.open, opening{blockKey{kind, id}, closing})
+func (s *scope) recordOpen(kind message.BlockType, id string, closing ...Event) {
+	s.open = append(s.open, opening{blockKey{kind, id}, closing})
 }
 
 // isOpen returns the message of a block that is being written, or false.
-func (m *scope) isOpen(e message.Event, kind message.BlockType, id string) (string, bool) {
+func (s *scope) isOpen(e message.Event, kind message.BlockType, id string) (string, bool) {
 	at := blockKey{kind, id}
-	if !slices.ContainsFunc(m.open, func(o opening) bool { return o.at == at }) {
-		m.lose(e, LossOutOfPlace)
+	if !slices.ContainsFunc(s.open, func(o opening) bool { return o.at == at }) {
+		s.lose(e, LossOutOfPlace)
 		return "", false
 	}
-	return m.names[at], true
+	return s.names[at], true
 }
 
-func (m *scope) recordClosed(kind message.BlockType, id string) {
+func (s *scope) recordClosed(kind message.BlockType, id string) {
 	at := blockKey{kind, id}
-	m.open = slices.DeleteFunc(m.open, func(o opening) bool { return o.at == at })
+	s.open = slices.DeleteFunc(s.open, func(o opening) bool { return o.at == at })
 }
 
 // stampTime sets the time of events that the mapper adds.
@@ -186,10 +186,10 @@ func stampTime(events []Event, at *int64) []Event {
 }
 
 // closeOpen closes every open item, latest first.
-func (m *scope) closeOpen() (out []Event) {
-	for _, o := range slices.Backward(m.open) {
-		out = append(out, stampTime(o.close, m.at)...)
+func (s *scope) closeOpen() (out []Event) {
+	for _, o := range slices.Backward(s.open) {
+		out = append(out, stampTime(o.close, s.at)...)
 	}
-	m.open = nil
+	s.open = nil
 	return out
 }

@@ -131,22 +131,22 @@ func (t *turn) replaceCall(b *message.ToolCallBlock) {
 }
 
 // showCall shows a call, unless it was shown or there is nothing to show.
-func (m *turnWriter) showCall(id message.CallID) {
-	if c := m.turn.calls[id]; !c.shown && !c.over && !c.bare {
-		m.use(id, c)
+func (w *turnWriter) showCall(id message.CallID) {
+	if c := w.turn.calls[id]; !c.shown && !c.over && !c.bare {
+		w.use(id, c)
 	}
 }
 
 // showRemainingCalls shows the calls that never began, before the turn ends.
-func (m *turnWriter) showRemainingCalls() {
-	for _, id := range m.turn.order {
-		m.showCall(id)
+func (w *turnWriter) showRemainingCalls() {
+	for _, id := range w.turn.order {
+		w.showCall(id)
 	}
 }
 
 // use sends the tool_use. Arguments that are not a JSON object are shown as text in the
 // label instead.
-func (m *turnWriter) use(id message.CallID, c *call) {
+func (w *turnWriter) use(id message.CallID, c *call) {
 	input := c.input.String()
 	b := &ToolUse{ID: id, Name: c.name, Label: c.name}
 	if isObject(input) {
@@ -157,7 +157,7 @@ func (m *turnWriter) use(id message.CallID, c *call) {
 	}
 	c.shown = true
 	c.input.Reset()
-	m.block(b)
+	w.block(b)
 }
 
 // toolResult maps the events of a result: one block at its end.
@@ -214,11 +214,11 @@ func (m *Mapper) resultStart(t *turn, e *message.ToolResultStart) {
 }
 
 // running returns the result that a delta or an end is about.
-func (m *turnWriter) running(t *turn, e message.Event, id message.CallID) *output {
+func (w *turnWriter) running(t *turn, e message.Event, id message.CallID) *output {
 	if c := t.calls[id]; c != nil && c.result != nil && !c.over {
 		return c.result
 	}
-	m.skip(e, "the turn has no such running call")
+	w.skip(e, "the turn has no such running call")
 	return nil
 }
 

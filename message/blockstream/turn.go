@@ -31,15 +31,15 @@ type turnWriter struct {
 	out  []Frame
 }
 
-func (m *turnWriter) flush() []Frame {
-	out := m.out
-	m.out = nil
+func (w *turnWriter) flush() []Frame {
+	out := w.out
+	w.out = nil
 	return out
 }
 
-func (m *turnWriter) skip(e message.Event, why string) {
-	if m.cfg.OnSkip != nil {
-		m.cfg.OnSkip(e, why)
+func (w *turnWriter) skip(e message.Event, why string) {
+	if w.cfg.OnSkip != nil {
+		w.cfg.OnSkip(e, why)
 	}
 }
 
@@ -98,9 +98,9 @@ func plural(n int, noun string) string {
 }
 
 // time parses AgentScope's times, which have no zone, and times with a zone.
-func (m *turnWriter) time(at string) (time.Time, bool) {
+func (w *turnWriter) time(at string) (time.Time, bool) {
 	for _, layout := range []string{"2006-01-02T15:04:05.999999999", time.RFC3339Nano} {
-		if t, err := time.ParseInLocation(layout, at, m.cfg.Location); err == nil {
+		if t, err := time.ParseInLocation(layout, at, w.cfg.Location); err == nil {
 			return t, true
 		}
 	}
@@ -108,69 +108,69 @@ func (m *turnWriter) time(at string) (time.Time, bool) {
 }
 
 // endTurn closes the open turn, if there is one.
-func (m *turnWriter) endTurn(at string) {
-	if m.turn == nil {
+func (w *turnWriter) endTurn(at string) {
+	if w.turn == nil {
 		return
 	}
-	m.showRemainingCalls()
-	m.stop(false)
-	m.emit(&MessageDelta{StopReason: StopEndTurn})
+	w.showRemainingCalls()
+	w.stop(false)
+	w.emit(&MessageDelta{StopReason: StopEndTurn})
 	stop := &MessageStop{}
-	if end, ok := m.time(at); ok && !m.turn.started.IsZero() && end.After(m.turn.started) {
-		stop.DurationMS = end.Sub(m.turn.started).Milliseconds()
+	if end, ok := w.time(at); ok && !w.turn.started.IsZero() && end.After(w.turn.started) {
+		stop.DurationMS = end.Sub(w.turn.started).Milliseconds()
 	}
-	m.emit(stop)
-	m.noteOver(m.turn.reply)
-	m.turn = nil
+	w.emit(stop)
+	w.noteOver(w.turn.reply)
+	w.turn = nil
 }
 
-func (m *turnWriter) noteOver(reply message.ReplyID) {
-	m.over = append(m.over, reply)
-	if len(m.over) > maxOver {
-		m.over = m.over[1:]
+func (w *turnWriter) noteOver(reply message.ReplyID) {
+	w.over = append(w.over, reply)
+	if len(w.over) > maxOver {
+		w.over = w.over[1:]
 	}
 }
 
-func (m *turnWriter) emit(f Frame) {
-	f.Head().MessageID = m.turn.reply
-	m.out = append(m.out, f)
+func (w *turnWriter) emit(f Frame) {
+	f.Head().MessageID = w.turn.reply
+	w.out = append(w.out, f)
 }
 
 // start opens the next block, after closing the open one.
-func (m *turnWriter) start(b ContentBlock) {
-	m.stop(false)
-	m.emit(&BlockStart{Index: m.turn.next, Block: b})
-	m.turn.next++
+func (w *turnWriter) start(b ContentBlock) {
+	w.stop(false)
+	w.emit(&BlockStart{Index: w.turn.next, Block: b})
+	w.turn.next++
 }
 
 // block sends a whole block.
-func (m *turnWriter) block(b ContentBlock, deltas ...Delta) {
-	m.start(b)
-	i := m.turn.next - 1
+func (w *turnWriter) block(b ContentBlock, deltas ...Delta) {
+	w.start(b)
+	i := w.turn.next - 1
 	for _, d := range deltas {
-		m.emit(&BlockDelta{Index: i, Delta: d})
+		w.emit(&BlockDelta{Index: i, Delta: d})
 	}
-	m.emit(&BlockStop{Index: i})
+	w.emit(&BlockStop{Index: i})
 }
 
 // stop closes the open text or thinking block, if there is one.
-func (m *turnWriter) stop(final bool) {
-	if t := m.turn; t != nil && t.open != nil {
-		m.emit(&BlockStop{Index: t.next - 1, Final: final && t.open.text && t.open.ended})
+func (w *turnWriter) stop(final bool) {
+	if t := w.turn; t != nil && t.open != nil {
+		w.emit(&BlockStop{Index: t.next - 1, Final: final && t.open.text && t.open.ended})
 		t.open = nil
 	}
 }
 
 // release closes a text block that has ended, as soon as an event shows that it is not the
 // last answer of the turn.
-func (m *turnWriter) release(e message.Event) {
-	if m.turn == nil || m.turn.open == nil || !m.turn.open.ended {
+func (w *turnWriter) release(e message.Event) {
+	if w.turn == nil || w.turn.open == nil || !w.turn.open.ended {
 		return
 	}
 	switch e.(type) {
 	case *message.ModelCallEnd, *message.ReplyEnd, *message.ExceedMaxIters, *message.UserInterrupt, *message.Custom, *message.UnknownEvent:
 	default:
-		m.stop(false)
+		w.stop(false)
 	}
 }
 
@@ -255,12 +255,12 @@ func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool 
 
 // endBlock records the end of the named block. Thinking stops at once; text waits until it is
 // known whether it is the last answer.
-func (m *turnWriter) endBlock(name string) {
-	if m.turn == nil || m.turn.open == nil || m.turn.open.name != name {
+func (w *turnWriter) endBlock(name string) {
+	if w.turn == nil || w.turn.open == nil || w.turn.open.name != name {
 		return
 	}
-	m.turn.open.ended = true
-	if !m.turn.open.text {
-		m.stop(false)
+	w.turn.open.ended = true
+	if !w.turn.open.text {
+		w.stop(false)
 	}
 }

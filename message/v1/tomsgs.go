@@ -251,14 +251,14 @@ func (j *joiner) finish() ([]*message.Msg, error) {
 
 // isLinked reports whether every dict is part of this very message, so nothing must be
 // recorded.
-func (g *joined) isLinked() bool { return g.links > 0 && g.links == len(g.parts) }
+func (j *joined) isLinked() bool { return j.links > 0 && j.links == len(j.parts) }
 
 // notePart records a dict that became n blocks of the message.
-func (g *joined) notePart(m *Msg, l link, linked bool, n int) {
-	if linked && string(l.Reply) == g.m.ID && l.Part == len(g.parts) {
-		g.links++
+func (j *joined) notePart(m *Msg, l link, linked bool, n int) {
+	if linked && string(l.Reply) == j.m.ID && l.Part == len(j.parts) {
+		j.links++
 	}
-	g.parts = append(g.parts, partOf(m, n, len(g.parts) == 0))
+	j.parts = append(j.parts, partOf(m, n, len(j.parts) == 0))
 }
 
 // blocks converts content into the message's blocks.

@@ -110,56 +110,56 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	return permission.ToolVerdict{}
 }
 
-func (p *bashCall) findDanger() (permission.ToolVerdict, bool) {
-	v, found := p.findKnownDanger()
-	if p.tree.dynamic == "" {
+func (b *bashCall) findDanger() (permission.ToolVerdict, bool) {
+	v, found := b.findKnownDanger()
+	if b.tree.dynamic == "" {
 		return v, found
 	}
-	dynamic := immuneVerdict(StepInjection, "the command has a "+p.tree.dynamic+": what it runs is not known before it runs")
-	dynamic.Coverable = !found && !p.mayHideDanger()
+	dynamic := immuneVerdict(StepInjection, "the command has a "+b.tree.dynamic+": what it runs is not known before it runs")
+	dynamic.Coverable = !found && !b.mayHideDanger()
 	return dynamic, true
 }
 
 // mayHideDanger reports whether a part of the text, such as the value of a variable, is a
 // sensitive path, or one whose removal would be a disaster in a line that removes files.
-func (p *bashCall) mayHideDanger() bool {
-	removes := slices.ContainsFunc(p.allCommands(), func(c shell.Command) bool { return removers[programOf(c)] || fileRemovers[programOf(c)] })
-	return slices.ContainsFunc(strings.FieldsFunc(p.text, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()<>\"'`=${},:", r) }), func(part string) bool {
-		return p.places.isDangerous(part) || removes && p.places.isVital(part)
+func (b *bashCall) mayHideDanger() bool {
+	removes := slices.ContainsFunc(b.allCommands(), func(c shell.Command) bool { return removers[programOf(c)] || fileRemovers[programOf(c)] })
+	return slices.ContainsFunc(strings.FieldsFunc(b.text, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()<>\"'`=${},:", r) }), func(part string) bool {
+		return b.places.isDangerous(part) || removes && b.places.isVital(part)
 	})
 }
 
-func (p *bashCall) findKnownDanger() (permission.ToolVerdict, bool) {
-	if t := dangerousText(p.text); t != "" {
+func (b *bashCall) findKnownDanger() (permission.ToolVerdict, bool) {
+	if t := dangerousText(b.text); t != "" {
 		return immuneVerdict(StepDangerousCommand, "the command contains "+t), true
 	}
-	if why := sedFault(p.text); why != "" {
+	if why := sedFault(b.text); why != "" {
 		return immuneVerdict(StepSed, "the command has "+why), true
 	}
-	for _, f := range p.tree.paths() {
-		if p.places.isDangerous(f.path) {
+	for _, f := range b.tree.paths() {
+		if b.places.isDangerous(f.path) {
 			return immuneVerdict(StepDangerousPath, "the command works on the sensitive path "+f.path), true
 		}
 	}
-	if r := p.tree.removal(p.places); r != "" {
+	if r := b.tree.removal(b.places); r != "" {
 		return immuneVerdict(StepDangerousRemoval, "the command removes "+r), true
 	}
-	return p.findUnseen()
+	return b.findUnseen()
 }
 
 // findUnseen finds what upstream always asks about, but does not see here. The approval
 // request is then an ordinary one, but no allow rule answers it.
-func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
-	for _, f := range p.fromFolders(p.unseenPaths()) {
+func (b *bashCall) findUnseen() (permission.ToolVerdict, bool) {
+	for _, f := range b.fromFolders(b.unseenPaths()) {
 		// A script of sed may begin with //, but is not a path.
-		if p.places.isDangerous(f) || !strings.HasPrefix(f, "//") && p.places.readsAsDanger(f) {
+		if b.places.isDangerous(f) || !strings.HasPrefix(f, "//") && b.places.readsAsDanger(f) {
 			return uncoveredVerdict("the command works on the sensitive path " + f), true
 		}
 	}
-	if r := p.findProvenRemoval(); r != "" {
+	if r := b.findProvenRemoval(); r != "" {
 		return uncoveredVerdict("the command removes " + r), true
 	}
-	if why := p.line.Unread(); why != nil {
+	if why := b.line.Unread(); why != nil {
 		return uncoveredVerdict("a part of the command could not be read: " + why.Detail), true
 	}
 	return permission.ToolVerdict{}, false
@@ -167,9 +167,9 @@ func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
 
 // unseenPaths returns the paths of all commands, including those that quotes, wrappers
 // or a program that upstream does not know hide from it.
-func (p *bashCall) unseenPaths() []string {
+func (b *bashCall) unseenPaths() []string {
 	var out []string
-	for _, c := range p.allCommands() {
+	for _, c := range b.allCommands() {
 		name := programOf(c)
 		for _, r := range c.Redirects {
 			out = append(out, trimQuotes(strings.TrimLeft(r, "0123456789<>&| \t")))
@@ -194,8 +194,8 @@ var fileWriters = setOf("tee install truncate unlink shred")
 
 var fileRemovers = setOf("rm rmdir unlink shred")
 
-func (p *bashCall) findProvenRemoval() string {
-	for _, c := range p.allCommands() {
+func (b *bashCall) findProvenRemoval() string {
+	for _, c := range b.allCommands() {
 		if !fileRemovers[programOf(c)] {
 			continue
 		}
@@ -204,8 +204,8 @@ func (p *bashCall) findProvenRemoval() string {
 			if strings.HasPrefix(w.Text, "-") {
 				continue
 			}
-			for _, f := range p.fromFolders([]string{w.Text}) {
-				if p.places.isVital(f) || isDeep && p.places.holdsWorkingDir(f) {
+			for _, f := range b.fromFolders([]string{w.Text}) {
+				if b.places.isVital(f) || isDeep && b.places.holdsWorkingDir(f) {
 					return f
 				}
 			}
@@ -216,12 +216,12 @@ func (p *bashCall) findProvenRemoval() string {
 
 // fromFolders adds to relative paths their meaning in the folders that the line changes
 // to: after cd /etc, x is /etc/x.
-func (p *bashCall) fromFolders(paths []string) []string {
+func (b *bashCall) fromFolders(paths []string) []string {
 	if len(paths) == 0 {
 		return paths
 	}
 	out := slices.Clone(paths)
-	for _, folder := range p.line.RunsIn(p.places.cwd) {
+	for _, folder := range b.line.RunsIn(b.places.cwd) {
 		for _, f := range paths {
 			if f != "" && f[0] != '/' && f[0] != '~' {
 				out = append(out, folder+"/"+f)
@@ -231,8 +231,8 @@ func (p *bashCall) fromFolders(paths []string) []string {
 	return out
 }
 
-func (p *bashCall) allCommands() []shell.Command {
-	return slices.Concat(p.line.Commands, p.line.Nested)
+func (b *bashCall) allCommands() []shell.Command {
+	return slices.Concat(b.line.Commands, b.line.Nested)
 }
 
 func programOf(c shell.Command) string {

@@ -27,34 +27,34 @@ var editPrograms = map[string]struct {
 
 // editsInside is upstream's test: the first word of the line is an edit
 // program, and every path that upstream sees, cut by characters, is in a working directory.
-func (p *bashCall) editsInside() bool {
-	words := fields(p.text)
+func (b *bashCall) editsInside() bool {
+	words := fields(b.text)
 	if len(words) == 0 {
 		return false
 	}
 	if _, ok := editPrograms[words[0]]; !ok {
 		return false
 	}
-	paths := p.tree.cutByChar().paths()
-	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !p.places.isInside(f.path) })
+	paths := b.tree.cutByChar().paths()
+	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !b.places.isInside(f.path) })
 }
 
 // areProvenEdits proves what upstream assumes: every command of the line is an edit
 // program or changes nothing, and none works on anything outside.
-func (p *bashCall) areProvenEdits() bool {
-	for _, r := range p.line.Reasons {
+func (b *bashCall) areProvenEdits() bool {
+	for _, r := range b.line.Reasons {
 		switch r.Code {
 		case shell.CodeExpansion, shell.CodeGlob, shell.CodeRedirect: // looked at one by one
 		default:
 			return false
 		}
 	}
-	if len(p.line.Nested) > 0 || p.goesThroughLinks() {
+	if len(b.line.Nested) > 0 || b.goesThroughLinks() {
 		return false
 	}
-	for i, c := range p.line.Commands {
-		last := i == len(p.line.Commands)-1
-		if !p.isProvenEdit(c) && (!last || !movesOnly(c)) {
+	for i, c := range b.line.Commands {
+		last := i == len(b.line.Commands)-1
+		if !b.isProvenEdit(c) && (!last || !movesOnly(c)) {
 			return false
 		}
 	}
@@ -67,8 +67,8 @@ func movesOnly(c shell.Command) bool {
 	return len(c.Argv) == 2 && c.Argv[0].Fixed && c.Argv[0].Text == "cd" && c.Argv[1].Fixed && len(c.Assigns)+len(c.Redirects) == 0
 }
 
-func (p *bashCall) isProvenEdit(c shell.Command) bool {
-	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns) > 0 || slices.ContainsFunc(c.Redirects, func(r string) bool { return !p.isProvenRedirect(r) }) {
+func (b *bashCall) isProvenEdit(c shell.Command) bool {
+	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns) > 0 || slices.ContainsFunc(c.Redirects, func(r string) bool { return !b.isProvenRedirect(r) }) {
 		return false
 	}
 	name := c.Argv[0].Text
@@ -100,7 +100,7 @@ func (p *bashCall) isProvenEdit(c shell.Command) bool {
 			if strings.Trim(w.Text[1:], program.letters) != "" {
 				return false
 			}
-		case !p.isProvenInside(name, w):
+		case !b.isProvenInside(name, w):
 			return false
 		}
 	}
@@ -111,12 +111,12 @@ func (p *bashCall) isProvenEdit(c shell.Command) bool {
 // another descriptor.
 var fileRedirect = regexp.MustCompile(`^([0-9]*(?:>>|>\||>|<)[ \t]*([A-Za-z0-9_./~-]+)|[0-9]*>&[0-9])$`)
 
-func (p *bashCall) isProvenRedirect(redirect string) bool {
+func (b *bashCall) isProvenRedirect(redirect string) bool {
 	m := fileRedirect.FindStringSubmatch(redirect)
 	if m == nil {
 		return false
 	}
-	return m[2] == "" || !isOtherHome(m[2]) && p.places.isEditable(m[2])
+	return m[2] == "" || !isOtherHome(m[2]) && b.places.isEditable(m[2])
 }
 
 // withoutTarget removes the option that names the target folder of a copy; the folder
@@ -147,9 +147,9 @@ var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
 
 // isProvenInside reports whether everything that a word stands for is inside a working
 // directory, and is not an option.
-func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
+func (b *bashCall) isProvenInside(program string, w shell.Word) bool {
 	if w.Fixed {
-		return w.Text != "" && p.places.isEditable(w.Text)
+		return w.Text != "" && b.places.isEditable(w.Text)
 	}
 	folder, last := "", w.Text
 	if i := strings.LastIndexByte(w.Text, '/'); i >= 0 {
@@ -166,7 +166,7 @@ func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
 			return false
 		}
 	}
-	return p.places.isEditable(w.Text)
+	return b.places.isEditable(w.Text)
 }
 
 // sedFiles removes the options and scripts from the arguments of sed, if they only
@@ -231,15 +231,15 @@ func tameScript(s string) bool { return tameScripts.MatchString(s) }
 // goesThroughLinks reports whether an edit may go through a link that is elsewhere when
 // the line is checked: below what the line itself moves or copies, or in a target
 // folder, with the name of a file that is copied there.
-func (p *bashCall) goesThroughLinks() bool {
-	if p.places.links == nil {
+func (b *bashCall) goesThroughLinks() bool {
+	if b.places.links == nil {
 		return false
 	}
 	var made []string
-	for _, c := range p.line.Commands {
+	for _, c := range b.line.Commands {
 		operands := plainOperands(c)
 		for _, o := range operands {
-			abs := p.places.absolute(p.places.expandHome(o))
+			abs := b.places.absolute(b.places.expandHome(o))
 			if slices.ContainsFunc(made, func(m string) bool { return strings.HasPrefix(abs, strings.TrimRight(m, "/")+"/") }) {
 				return true
 			}
@@ -252,11 +252,11 @@ func (p *bashCall) goesThroughLinks() bool {
 		if slices.ContainsFunc(c.Argv, func(w shell.Word) bool { return strings.HasPrefix(w.Text, "-t") || strings.HasPrefix(w.Text, "--t") }) {
 			to = operands[0]
 		}
-		if name == "cp" && p.copiesOut(operands, to) {
+		if name == "cp" && b.copiesOut(operands, to) {
 			return true
 		}
 		if name == "mv" || slices.ContainsFunc(c.Argv, copiesFolders) {
-			made = append(made, p.places.absolute(p.places.expandHome(to)))
+			made = append(made, b.places.absolute(b.places.expandHome(to)))
 		}
 	}
 	return false
@@ -273,11 +273,11 @@ func copiesFolders(w shell.Word) bool {
 
 // copiesOut reports whether the target of cp, if it is a folder, has a link with
 // the name of a source that leads out.
-func (p *bashCall) copiesOut(sources []string, to string) bool {
+func (b *bashCall) copiesOut(sources []string, to string) bool {
 	return slices.ContainsFunc(sources, func(source string) bool {
 		base := path.Base(source)
-		target, ok := p.places.followLinks(to + "/" + base)
-		return ok && base != "." && base != ".." && base != "/" && !p.places.isInside(target)
+		target, ok := b.places.followLinks(to + "/" + base)
+		return ok && base != "." && base != ".." && base != "/" && !b.places.isInside(target)
 	})
 }
 

@@ -169,21 +169,21 @@ type plain struct {
 	kind string
 }
 
-func (k plain) Name() string { return k.name(k.kind) }
+func (p plain) Name() string { return p.name(p.kind) }
 
 func (plain) Prepare(permission.Call) any { return nil }
 
 func (plain) ReadOnly(permission.Call) bool { return false }
 
-func (k plain) Check(permission.Call) permission.ToolVerdict {
+func (p plain) Check(permission.Call) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckAsk}
 }
 
-func (k plain) Compile(string, message.Behavior) (permission.Pattern, error) {
+func (p plain) Compile(string, message.Behavior) (permission.Pattern, error) {
 	return nil, permission.ErrNoContent
 }
 
-func (k plain) Suggest(c permission.Call) []message.PermissionRule {
+func (p plain) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggestRule(c, nil)}
 }
 

@@ -227,10 +227,10 @@ var (
 )
 
 // paths finds the paths that the line may reach.
-func (p *bashCall) paths() linePaths {
+func (b *bashCall) paths() linePaths {
 	var out linePaths
-	p.isQuiet = p.line.ReadOnly()
-	folders := p.folders(&out)
+	b.isQuiet = b.line.ReadOnly()
+	folders := b.folders(&out)
 	add := func(to *[]string, name string) {
 		*to = append(*to, name)
 		if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") {
@@ -240,69 +240,69 @@ func (p *bashCall) paths() linePaths {
 			*to = append(*to, f+"/"+name)
 		}
 	}
-	for _, r := range p.tree.redirects {
-		p.addTarget(&out, add, r.of(p.text))
+	for _, r := range b.tree.redirects {
+		b.addTarget(&out, add, r.of(b.text))
 	}
-	for _, c := range p.allCommands() {
+	for _, c := range b.allCommands() {
 		for _, r := range c.Redirects {
 			if document.MatchString(r) {
 				addDocument(&out, add, r)
 			} else {
-				p.addTarget(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"))
+				b.addTarget(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"))
 			}
 		}
-		p.addCommand(&out, add, c)
+		b.addCommand(&out, add, c)
 	}
-	if why := p.line.Unclear(); why != nil {
+	if why := b.line.Unclear(); why != nil {
 		out.unknown = "a command that is not known before it runs (" + why.Detail + ")"
 	}
-	if slices.ContainsFunc(p.line.Reasons, func(r shell.Reason) bool { return r.Code == shell.CodeSyntax || r.Code == shell.CodeTooLong }) {
+	if slices.ContainsFunc(b.line.Reasons, func(r shell.Reason) bool { return r.Code == shell.CodeSyntax || r.Code == shell.CodeTooLong }) {
 		out.unknown = "a line that cannot be read"
-		for _, w := range inCode.Split(p.text, -1) {
+		for _, w := range inCode.Split(b.text, -1) {
 			add(&out.named, w)
 		}
 	}
 	return out
 }
 
-func (p *bashCall) folders(out *linePaths) []string {
-	all := []string{p.places.cwd}
-	if p.given != "" {
-		all = append(all, p.given)
+func (b *bashCall) folders(out *linePaths) []string {
+	all := []string{b.places.cwd}
+	if b.given != "" {
+		all = append(all, b.given)
 	}
 	change := func(text string) {
 		name, from := text, all // a relative path can follow each of them
 		switch {
-		case len(all) > maxFolders, isOtherHome(name), strings.ContainsAny(name, "$*?["), !p.places.posix && paths.IsForeign(name):
+		case len(all) > maxFolders, isOtherHome(name), strings.ContainsAny(name, "$*?["), !b.places.posix && paths.IsForeign(name):
 			out.unknown = text
 			return
 		case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "~"):
-			name, from = p.places.expandHome(name), []string{""}
+			name, from = b.places.expandHome(name), []string{""}
 		}
 		for _, f := range from {
-			if _, known := shell.Follow(f+"/"+name+"/x", p.places.cwd); !known {
+			if _, known := shell.Follow(f+"/"+name+"/x", b.places.cwd); !known {
 				out.unknown = text
 			}
-			if to, _ := shell.Follow(f+"/"+name, p.places.cwd); !slices.Contains(all, to) {
+			if to, _ := shell.Follow(f+"/"+name, b.places.cwd); !slices.Contains(all, to) {
 				all = append(all, to)
 			}
 		}
 	}
-	if p.foreign {
-		out.unknown = p.given
+	if b.foreign {
+		out.unknown = b.given
 	}
-	for _, c := range p.allCommands() {
+	for _, c := range b.allCommands() {
 		args, name := c.Argv, programOf(c)
 		if movers[name] {
 			out.unknown = "a path in another folder or root"
 		}
 		for i, w := range args {
-			switch m := changing.FindStringSubmatch(p.expand(w)); {
+			switch m := changing.FindStringSubmatch(b.expand(w)); {
 			case m == nil:
 			case m[1] != "":
 				change(m[1])
 			case i+1 < len(args):
-				change(p.expand(args[i+1]))
+				change(b.expand(args[i+1]))
 			}
 		}
 		if name != "cd" && name != "pushd" {
@@ -310,17 +310,17 @@ func (p *bashCall) folders(out *linePaths) []string {
 		}
 		args = slices.DeleteFunc(slices.Clone(args[1:]), func(w shell.Word) bool { return len(w.Text) > 1 && strings.HasPrefix(w.Text, "-") })
 		switch {
-		case strings.Contains(p.text, "CDPATH"):
+		case strings.Contains(b.text, "CDPATH"):
 			out.unknown = "a folder below CDPATH"
 		case len(args) == 0:
 			change("~")
 		case args[0].Text == "-":
 			out.unknown = "cd -"
 		default:
-			change(p.expand(args[0]))
+			change(b.expand(args[0]))
 		}
 	}
-	return append(all, p.line.RunsIn(p.places.cwd)...)
+	return append(all, b.line.RunsIn(b.places.cwd)...)
 }
 
 // maxFolders bounds the folders in which one line is followed.
@@ -331,7 +331,7 @@ const maxFolders = 128
 var changing = regexp.MustCompile(`^(?:-C|--(?:directory|cd|chdir|cwd|work-tree|git-dir)(?:=|$))(.*)$`)
 
 // expand returns the argument that a word stands for, with $ for what is not known.
-func (p *bashCall) expand(w shell.Word) string {
+func (b *bashCall) expand(w shell.Word) string {
 	if w.Fixed {
 		return w.Text
 	}
@@ -339,12 +339,12 @@ func (p *bashCall) expand(w shell.Word) string {
 	if strings.Contains(w.Text, "{") { // a list in braces is * here, and may have a /
 		bare = strings.ReplaceAll(bare, "*", "**")
 	}
-	return p.expandMarks(bare)
+	return b.expandMarks(bare)
 }
 
-func (p *bashCall) expandMarks(bare string) string {
-	if p.places.home != "" {
-		bare = strings.ReplaceAll(bare, shell.MarkHome, strings.TrimRight(p.places.home, "/"))
+func (b *bashCall) expandMarks(bare string) string {
+	if b.places.home != "" {
+		bare = strings.ReplaceAll(bare, shell.MarkHome, strings.TrimRight(b.places.home, "/"))
 	}
 	bare = beginsPath.ReplaceAllStringFunc(bare, func(m string) string {
 		return strings.NewReplacer(shell.MarkHome, "~", shell.MarkPwd, ".").Replace(m)
@@ -357,7 +357,7 @@ var beginsPath = regexp.MustCompile(`(^|[=:,@<])\x00(HOME|PWD)(/|$)`)
 
 var variable = regexp.MustCompile(`\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)`)
 
-func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c shell.Command) {
+func (b *bashCall) addCommand(out *linePaths, add func(*[]string, string), c shell.Command) {
 	name := programOf(c)
 	if printers[name] || len(c.Argv) == 0 {
 		return
@@ -379,8 +379,8 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	fills := len(git) == 0 || !gitNamers[git[0].Text]
 	operands := 0
 	for i, w := range c.Argv[1:] {
-		text := p.expand(w)
-		for _, n := range p.addWord(out, add, text, w.Fixed) {
+		text := b.expand(w)
+		for _, n := range b.addWord(out, add, text, w.Fixed) {
 			below := n + "/*"
 			if !w.Fixed {
 				below = readGlob(n) + "/*"
@@ -390,7 +390,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 				add(&out.globs, below)
 			case removers[name]:
 				add(&out.removed, below)
-			case !p.isQuiet && (fills && !namers.MatchString(name+" "+c.Argv[i].Text+" ") || strings.HasPrefix(text, "-") || strings.Contains(text, "=") || intoFolder.MatchString(c.Argv[i].Text)):
+			case !b.isQuiet && (fills && !namers.MatchString(name+" "+c.Argv[i].Text+" ") || strings.HasPrefix(text, "-") || strings.Contains(text, "=") || intoFolder.MatchString(c.Argv[i].Text)):
 				add(&out.folders, n)
 			}
 		}
@@ -408,7 +408,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 		add(&out.globs, "*")
 	}
 	if prints { // it prints files of the whole repository
-		out.globs = append(out.globs, p.places.dirs[0]+"/*")
+		out.globs = append(out.globs, b.places.dirs[0]+"/*")
 	}
 }
 
@@ -439,13 +439,13 @@ func addCode(out *linePaths, add func(*[]string, string), program, code string) 
 }
 
 // addTarget adds the file of a redirect, as written.
-func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {
-	text := p.expandMarks(trimQuotes(variable.ReplaceAllString(raw, "\x00$1$2")))
+func (b *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {
+	text := b.expandMarks(trimQuotes(variable.ReplaceAllString(raw, "\x00$1$2")))
 	if strings.ContainsAny(text, "`\"'\\") {
 		out.unknown = raw
 		return
 	}
-	for _, n := range p.addWord(out, add, text, false) { // cp x /dev/stdin <folder
+	for _, n := range b.addWord(out, add, text, false) { // cp x /dev/stdin <folder
 		add(&out.folders, n)
 	}
 }
@@ -458,7 +458,7 @@ var (
 
 // addWord adds what a word may name: the whole word, and the text before and after a sign that
 // programs put next to a path: --file=x, @x, host:x, -fx. It returns them.
-func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) []string {
+func (b *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) []string {
 	text := word
 	if !fixed && (strings.ContainsRune(text, '$') || text == "..." || text == "{}") || oddURL.MatchString(text) {
 		out.unknown = word
@@ -491,7 +491,7 @@ func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word str
 		add(&out.named, n)
 		if !fixed && strings.ContainsAny(n, "*?[{") {
 			add(&out.globs, readGlob(n))
-			if !p.isQuiet {
+			if !b.isQuiet {
 				add(&out.globs, readGlob(n)+"/*")
 			}
 		}

@@ -46,19 +46,19 @@ func newLookups(t testing.TB) *lookups {
 
 // run returns the arguments of the programs that bash looks up. If a line does not end in time,
 // what it did until then counts.
-func (o *lookups) run(t testing.TB, line string) [][]string {
+func (l *lookups) run(t testing.TB, line string) [][]string {
 	t.Helper()
-	if err := errors.Join(os.RemoveAll(o.log), os.RemoveAll(o.dir), os.Mkdir(o.dir, 0o700)); err != nil {
+	if err := errors.Join(os.RemoveAll(l.log), os.RemoveAll(l.dir), os.Mkdir(l.dir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, o.bash, "-c", line)
-	cmd.Args[0], cmd.Dir = "bash", o.dir
-	cmd.Env = []string{"PATH=" + filepath.Join(filepath.Dir(o.log), "none"), "LC_ALL=C.UTF-8", "BASH_ENV=" + o.rc, "LOOKUPS=" + o.log}
+	cmd := exec.CommandContext(ctx, l.bash, "-c", line)
+	cmd.Args[0], cmd.Dir = "bash", l.dir
+	cmd.Env = []string{"PATH=" + filepath.Join(filepath.Dir(l.log), "none"), "LC_ALL=C.UTF-8", "BASH_ENV=" + l.rc, "LOOKUPS=" + l.log}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	said, err := os.Create(o.said) // a pipe would wait for background processes
+	said, err := os.Create(l.said) // a pipe would wait for background processes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +72,11 @@ func (o *lookups) run(t testing.TB, line string) [][]string {
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed && !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(o.said)
+	text, err := os.ReadFile(l.said)
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs := o.read(t)
+	runs := l.read(t)
 	for _, m := range notExecuted.FindAllStringSubmatch(string(text), -1) {
 		runs = append(runs, []string{m[1]})
 	}
@@ -86,9 +86,9 @@ func (o *lookups) run(t testing.TB, line string) [][]string {
 // notExecuted is the error of exec for a program that it does not find.
 var notExecuted = regexp.MustCompile(`: exec: ([A-Za-z0-9.+-]+): not found`)
 
-func (o *lookups) read(t testing.TB) (runs [][]string) {
+func (l *lookups) read(t testing.TB) (runs [][]string) {
 	t.Helper()
-	text, err := os.ReadFile(o.log)
+	text, err := os.ReadFile(l.log)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}

@@ -8,10 +8,10 @@ import (
 
 // checkComputed adds a reason if code is encoded, or starts a program whose name it
 // computes: os.system(chr(114)+'m x').
-func (x runFinder) checkComputed(cmd Command, name string) {
+func (r runFinder) checkComputed(cmd Command, name string) {
 	for _, w := range slices.Concat(cmd.Argv[1:], cmd.input, cmd.heard) {
 		if startsComputed(w.Text) || awkComputes(name, w.Text) || (name == "pwsh" || name == "powershell") && encodedCommand.MatchString(w.Text) {
-			x.addUnclear(CodeExpansion, cmd.Offset, name+" may start a program whose name the code computes")
+			r.addUnclear(CodeExpansion, cmd.Offset, name+" may start a program whose name the code computes")
 			return
 		}
 	}

@@ -40,35 +40,35 @@ type fileFinder struct{ *extractor }
 
 // readLine reads the line as bash and as sh do. It returns the top-level commands that
 // sh finds.
-func (x *extractor) readLine(text string) (posix []Command) {
-	if !x.canAfford(text) {
+func (e *extractor) readLine(text string) (posix []Command) {
+	if !e.canAfford(text) {
 		const why = "too long or too deeply nested to be read"
-		x.line.addReason(CodeTooLong, 0, why)
-		x.addUnclear(CodeTooLong, 0, why)
-		textFinder{x}.splitCrudely(text)
+		e.line.addReason(CodeTooLong, 0, why)
+		e.addUnclear(CodeTooLong, 0, why)
+		textFinder{e}.splitCrudely(text)
 		return nil
 	}
 	stmts, err := parse(text, syntax.LangBash)
-	x.line.stmts = stmts
-	x.fed = x.fed || changesInput(stmts)
+	e.line.stmts = stmts
+	e.fed = e.fed || changesInput(stmts)
 	for _, s := range stmts {
-		x.readStatement(s, x.fed)
+		e.readStatement(s, e.fed)
 	}
-	fileFinder{x}.checkWritten(stmts)
+	fileFinder{e}.checkWritten(stmts)
 	if closesInWord(stmts) {
 		if apart := closing.ReplaceAllString(text, "$0 "); apart != text {
-			textFinder{x}.readHanded(apart)
+			textFinder{e}.readHanded(apart)
 		} else {
-			x.addUnclear(CodeSyntax, 0, "bash ends a word after <&- or >&-")
+			e.addUnclear(CodeSyntax, 0, "bash ends a word after <&- or >&-")
 		}
 	}
 	if err != nil {
-		x.line.addReason(CodeSyntax, 0, "does not parse: "+err.Error())
-		x.line.stmts, x.line.broken = nil, true
-		x.addUnclear(CodeSyntax, 0, "it does not parse")
-		textFinder{x}.splitCrudely(text)
+		e.line.addReason(CodeSyntax, 0, "does not parse: "+err.Error())
+		e.line.stmts, e.line.broken = nil, true
+		e.addUnclear(CodeSyntax, 0, "it does not parse")
+		textFinder{e}.splitCrudely(text)
 	}
-	return x.readAsSh(text)
+	return e.readAsSh(text)
 }
 
 // closesInWord reports whether a text closes a descriptor with a word that goes on, which
@@ -90,20 +90,20 @@ func closesInWord(stmts []*syntax.Stmt) bool {
 var closing = regexp.MustCompile(`[<>]&[ \t]*-`)
 
 // readAsSh finds what only sh would run: it reads "a &>f b" as two commands.
-func (x *extractor) readAsSh(text string) []Command {
-	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level, fed: x.fed, work: x.work}
+func (e *extractor) readAsSh(text string) []Command {
+	sh := &extractor{line: &Line{Text: text}, text: text, base: e.base, budget: e.budget, level: e.level, fed: e.fed, work: e.work}
 	stmts, err := parse(text, syntax.LangPOSIX)
 	if err != nil && strings.Contains(text, "&>") { // the parser rejects &>, which sh reads as & and >
 		sh.text = strings.ReplaceAll(text, "&>", "& >")
 		stmts, _ = parse(sh.text, syntax.LangPOSIX)
 	}
 	for _, s := range stmts {
-		sh.readStatement(s, x.fed)
+		sh.readStatement(s, e.fed)
 	}
-	x.budget = sh.budget
-	x.line.posix, x.line.agreed = stmts, err == nil && sameAll(sh.line, x.line, sameWork)
-	if !sameAll(sh.line, x.line, sameArgv) {
-		x.adoptCommands(sh.line, []string{"sh"})
+	e.budget = sh.budget
+	e.line.posix, e.line.agreed = stmts, err == nil && sameAll(sh.line, e.line, sameWork)
+	if !sameAll(sh.line, e.line, sameArgv) {
+		e.adoptCommands(sh.line, []string{"sh"})
 	}
 	return sh.line.Commands
 }
@@ -122,16 +122,16 @@ func sameWork(a, b Command) bool {
 
 // adoptCommands adds the commands found in another text, or by another shell, to the
 // nested commands.
-func (x *extractor) adoptCommands(other *Line, via []string) {
+func (e *extractor) adoptCommands(other *Line, via []string) {
 	for _, list := range [][]Command{other.Commands, other.Nested} {
-		x.work.steps += len(list)
+		e.work.steps += len(list)
 		for _, c := range list {
 			c.Via = append(slices.Clip(via), c.Via...)
-			x.line.Nested = append(x.line.Nested, c)
+			e.line.Nested = append(e.line.Nested, c)
 		}
 	}
-	x.line.crude = append(x.line.crude, other.crude...)
-	x.line.unclear = append(x.line.unclear, other.unclear...)
+	e.line.crude = append(e.line.crude, other.crude...)
+	e.line.unclear = append(e.line.unclear, other.unclear...)
 }
 
 // parse reads a text as one shell does. With an error it returns the statements before
@@ -155,12 +155,12 @@ func parse(text string, lang syntax.LangVariant) (stmts []*syntax.Stmt, err erro
 	return stmts, err
 }
 
-func (x *extractor) canAfford(text string) bool {
-	if len(text) > min(maxText, x.budget) || x.level > maxLevels {
+func (e *extractor) canAfford(text string) bool {
+	if len(text) > min(maxText, e.budget) || e.level > maxLevels {
 		return false
 	}
-	x.budget -= len(text) + perText
-	x.work.steps += 2 * len(text) // as bash and as sh
+	e.budget -= len(text) + perText
+	e.work.steps += 2 * len(text) // as bash and as sh
 	// Every level needs an opening bracket, a backquote or a word.
 	deep := 0
 	for i := range len(text) {
@@ -187,29 +187,29 @@ func isFlat(text string) bool {
 	return most <= maxDepth && strings.Count(text, "`") <= maxDepth
 }
 
-func (x *extractor) addUnclear(code Code, offset int, detail string) {
-	x.line.unclear = append(x.line.unclear, Reason{Code: code, Offset: x.offsetInLine(offset), Detail: detail})
+func (e *extractor) addUnclear(code Code, offset int, detail string) {
+	e.line.unclear = append(e.line.unclear, Reason{Code: code, Offset: e.offsetInLine(offset), Detail: detail})
 }
 
 // offsetInLine converts an offset in text to an offset in the line.
-func (x *extractor) offsetInLine(offset int) int {
-	if x.base >= 0 {
-		return x.base
+func (e *extractor) offsetInLine(offset int) int {
+	if e.base >= 0 {
+		return e.base
 	}
 	return offset
 }
 
-func (x *extractor) source(n syntax.Node) string {
+func (e *extractor) source(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset())
-	if from < 0 || to > len(x.text) || from > to {
+	if from < 0 || to > len(e.text) || from > to {
 		return ""
 	}
-	return x.text[from:to]
+	return e.text[from:to]
 }
 
 // readStatement reads one statement of the line itself. Only calls that are joined by
 // && || ; newlines and | add no reason.
-func (x *extractor) readStatement(s *syntax.Stmt, piped bool) {
+func (e *extractor) readStatement(s *syntax.Stmt, piped bool) {
 	offset := int(s.Pos().Offset())
 	for _, why := range []struct {
 		found  bool
@@ -220,40 +220,40 @@ func (x *extractor) readStatement(s *syntax.Stmt, piped bool) {
 		{s.Background || s.Coprocess || s.Disown, CodeBackground, "runs in the background"},
 	} {
 		if why.found {
-			x.line.addReason(why.code, offset, why.detail)
+			e.line.addReason(why.code, offset, why.detail)
 		}
 	}
 	switch c := s.Cmd.(type) {
 	case nil:
-		x.readCall(nil, s.Redirs, offset, piped)
+		e.readCall(nil, s.Redirs, offset, piped)
 	case *syntax.CallExpr:
-		x.readCall(c, s.Redirs, offset, piped)
+		e.readCall(c, s.Redirs, offset, piped)
 	case *syntax.BinaryCmd:
-		x.readRedirects(s.Redirs)
+		e.readRedirects(s.Redirs)
 		if c.Op == syntax.PipeAll {
-			x.line.addReason(CodeControl, int(c.OpPos.Offset()), "|& is read differently by sh")
+			e.line.addReason(CodeControl, int(c.OpPos.Offset()), "|& is read differently by sh")
 		}
-		x.readStatement(c.X, piped)
-		x.heard = x.printedWords(c)
-		right := len(x.line.Commands)
-		x.readStatement(c.Y, c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
-		if right < len(x.line.Commands) {
-			x.line.Commands[right].joint = c.Op.String()
+		e.readStatement(c.X, piped)
+		e.heard = e.printedWords(c)
+		right := len(e.line.Commands)
+		e.readStatement(c.Y, c.Op == syntax.Pipe || c.Op == syntax.PipeAll)
+		if right < len(e.line.Commands) {
+			e.line.Commands[right].joint = c.Op.String()
 		}
 	default:
 		code, detail := kind(c)
-		x.line.addReason(code, offset, detail)
-		x.addNested(s, nil, piped)
+		e.line.addReason(code, offset, detail)
+		e.addNested(s, nil, piped)
 	}
 }
 
 // printedWords returns what the left side of a pipe prints, if it is a plain echo.
-func (x *extractor) printedWords(c *syntax.BinaryCmd) []Word {
+func (e *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 	call, ok := c.X.Cmd.(*syntax.CallExpr)
 	if !ok || c.Op != syntax.Pipe && c.Op != syntax.PipeAll || len(call.Args) < 2 || !printers[call.Args[0].Lit()] {
 		return nil
 	}
-	words, _ := x.readWords(call.Args[1:])
+	words, _ := e.readWords(call.Args[1:])
 	if slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) {
 		return nil
 	}
@@ -276,29 +276,29 @@ func kind(c syntax.Command) (Code, string) {
 	return CodeControl, "a part of the control flow is more than plain commands"
 }
 
-func (x *extractor) readCall(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
-	cmd, why := x.makeCommand(c, redirs, offset)
-	cmd.piped, cmd.heard, x.heard = piped || isFedByFile(redirs), x.heard, nil
-	x.line.Reasons = append(x.line.Reasons, why...)
-	x.readRedirects(redirs)
+func (e *extractor) readCall(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int, piped bool) {
+	cmd, why := e.makeCommand(c, redirs, offset)
+	cmd.piped, cmd.heard, e.heard = piped || isFedByFile(redirs), e.heard, nil
+	e.line.Reasons = append(e.line.Reasons, why...)
+	e.readRedirects(redirs)
 	if len(cmd.Assigns) > 0 {
-		x.line.addReason(CodeAssignment, offset, "a variable can change which program runs and what it does")
+		e.line.addReason(CodeAssignment, offset, "a variable can change which program runs and what it does")
 	}
 	if name, ok := cmd.program(); ok && changesShell[name] {
-		x.line.addReason(CodeDeclaration, offset, name+" changes what the shell does next, or runs a text")
+		e.line.addReason(CodeDeclaration, offset, name+" changes what the shell does next, or runs a text")
 	}
-	x.line.Commands = append(x.line.Commands, cmd)
-	runFinder{x}.addRunBy(cmd)
-	x.readExpansions(c, redirs)
+	e.line.Commands = append(e.line.Commands, cmd)
+	runFinder{e}.addRunBy(cmd)
+	e.readExpansions(c, redirs)
 }
 
-func (x *extractor) readExpansions(c *syntax.CallExpr, redirs []*syntax.Redirect) {
+func (e *extractor) readExpansions(c *syntax.CallExpr, redirs []*syntax.Redirect) {
 	if c != nil && (len(c.Assigns) > 0 || slices.ContainsFunc(c.Args, holdsNodes)) {
-		x.addNested(c, nil, false)
+		e.addNested(c, nil, false)
 	}
 	for _, r := range redirs {
 		if holdsNodes(r.Word) || holdsNodes(r.Hdoc) {
-			x.addNested(r, nil, false)
+			e.addNested(r, nil, false)
 		}
 	}
 }
@@ -317,31 +317,31 @@ func holdsNodes(w *syntax.Word) bool {
 }
 
 // makeCommand makes a Command from a call, which may be nil.
-func (x *extractor) makeCommand(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int) (Command, []Reason) {
-	cmd := Command{Offset: x.offsetInLine(offset)}
+func (e *extractor) makeCommand(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int) (Command, []Reason) {
+	cmd := Command{Offset: e.offsetInLine(offset)}
 	for _, r := range redirs {
-		cmd.Redirects = append(cmd.Redirects, x.source(r))
-		if w := x.readInput(r); w != nil {
+		cmd.Redirects = append(cmd.Redirects, e.source(r))
+		if w := e.readInput(r); w != nil {
 			cmd.input = append(cmd.input, *w)
 		}
 		if r.Op == syntax.RdrIn && r.Word != nil {
-			cmd.files = append(cmd.files, x.readWordOf(r.Word).result())
+			cmd.files = append(cmd.files, e.readWordOf(r.Word).result())
 		}
 	}
 	if c == nil {
 		return cmd, nil
 	}
 	for _, a := range c.Assigns {
-		cmd.Assigns = append(cmd.Assigns, x.source(a))
-		cmd.assigned = append(cmd.assigned, textFinder{x}.assignmentsOf(a)...)
+		cmd.Assigns = append(cmd.Assigns, e.source(a))
+		cmd.assigned = append(cmd.assigned, textFinder{e}.assignmentsOf(a)...)
 	}
 	for _, a := range c.Args {
-		if intoElement.MatchString(x.source(a)) {
-			x.addIndex(a)
+		if intoElement.MatchString(e.source(a)) {
+			e.addIndex(a)
 		}
 	}
 	var why []Reason
-	cmd.Argv, why = x.readWords(c.Args)
+	cmd.Argv, why = e.readWords(c.Args)
 	return cmd, why
 }
 
@@ -362,14 +362,14 @@ func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:]
 
 // readRedirects adds a reason for redirects that touch more than /dev/null and the
 // standard descriptors.
-func (x *extractor) readRedirects(redirs []*syntax.Redirect) {
+func (e *extractor) readRedirects(redirs []*syntax.Redirect) {
 	for _, r := range redirs {
 		if isHarmless(r) {
 			continue
 		}
-		x.line.addReason(CodeRedirect, int(r.Pos().Offset()), "redirects to or from something other than /dev/null: "+clipText(x.source(r)))
+		e.line.addReason(CodeRedirect, int(r.Pos().Offset()), "redirects to or from something other than /dev/null: "+clipText(e.source(r)))
 		if r.Word != nil {
-			x.line.Reasons = append(x.line.Reasons, x.readWordOf(r.Word).why...)
+			e.line.Reasons = append(e.line.Reasons, e.readWordOf(r.Word).why...)
 		}
 	}
 }

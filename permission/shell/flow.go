@@ -23,13 +23,13 @@ type flow struct {
 
 // readFlow makes a line with control flow static if everything it runs is plain
 // commands on which the readers for bash and sh and the plain reader agree.
-func (x *extractor) readFlow() {
-	l := x.line
+func (e *extractor) readFlow() {
+	l := e.line
 	if !l.agreed || l.broken || len(l.unclear) > 0 || len(l.Reasons) == 0 ||
 		slices.ContainsFunc(l.Reasons, func(r Reason) bool { return r.Code != CodeControl && r.Code != CodeNegation }) {
 		return
 	}
-	f := &flow{extractor: x}
+	f := &flow{extractor: e}
 	if !f.areStatements(l.stmts, false) || len(f.commands) == 0 || len(f.commands) > MaxCommands {
 		return
 	}

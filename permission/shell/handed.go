@@ -9,49 +9,49 @@ import (
 )
 
 // readHanded reads a text as one that a program passes to a shell.
-func (x textFinder) readHanded(text string) {
-	x.splitCrudely(text)
-	x.readPossible(text)
+func (t textFinder) readHanded(text string) {
+	t.splitCrudely(text)
+	t.readPossible(text)
 }
 
 // readAside checks the text after = or : in an argument. In code such as {s+=$2} it is
 // not a command, so commands with an unknown program are dropped.
-func (x textFinder) readAside(w Word, value string) {
-	before := len(x.line.Nested)
-	x.readValue(w, value)
-	x.dropUnnamed(before)
+func (t textFinder) readAside(w Word, value string) {
+	before := len(t.line.Nested)
+	t.readValue(w, value)
+	t.dropUnnamed(before)
 }
 
 // dropUnnamed drops the commands from index before on whose program is not known at all.
-func (x textFinder) dropUnnamed(before int) {
-	added := slices.DeleteFunc(x.line.Nested[before:], func(c Command) bool {
+func (t textFinder) dropUnnamed(before int) {
+	added := slices.DeleteFunc(t.line.Nested[before:], func(c Command) bool {
 		return len(c.Argv) > 0 && !c.Argv[0].Fixed && c.Argv[0].head == ""
 	})
-	x.line.Nested = x.line.Nested[:before+len(added)]
+	t.line.Nested = t.line.Nested[:before+len(added)]
 }
 
 // readValue reads a value as such a text. If the value is not known, only its words are
 // looked at.
-func (x textFinder) readValue(w Word, value string) {
+func (t textFinder) readValue(w Word, value string) {
 	if w.Fixed {
-		x.readHanded(value)
+		t.readHanded(value)
 	} else {
-		x.splitCrudely(value)
+		t.splitCrudely(value)
 	}
 }
 
 // readPossible reads a text that may be meant for a shell. It ignores faults of the
 // text, which may be meant for something else.
-func (x textFinder) readPossible(text string) {
+func (t textFinder) readPossible(text string) {
 	text = strings.TrimLeft(text, "!^%@+:~| ") // !rm x
 	text = strings.ReplaceAll(text, "% ", " ") // a blank in git's ext::
 	if !isText(text) {
 		return
 	}
 	if strings.Contains(text, `\`) { // \write18{rm x}
-		x.splitCrudely(text)
+		t.splitCrudely(text)
 	}
-	found := x.readInner(text, 0, false)
+	found := t.readInner(text, 0, false)
 	unclear := found.unclear
 	found.unclear = nil
 	for _, u := range unclear {
@@ -59,12 +59,12 @@ func (x textFinder) readPossible(text string) {
 			found.unclear = append(found.unclear, u)
 		}
 	}
-	x.adoptCommands(found, []string{"a text"})
+	t.adoptCommands(found, []string{"a text"})
 }
 
 // splitCrudely splits a text at every character that can separate words.
-func (x textFinder) splitCrudely(text string) {
-	x.work.steps += len(text)
+func (t textFinder) splitCrudely(text string) {
+	t.work.steps += len(text)
 	fields := strings.FieldsFunc(text, func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune(":=;&|()<>{}[],`'\"\\$!^", r)
 	})
@@ -73,19 +73,19 @@ func (x textFinder) splitCrudely(text string) {
 		words[i] = Word{Text: f, Fixed: true}
 	}
 	if len(words) > 0 {
-		x.line.crude = append(x.line.crude, words)
+		t.line.crude = append(t.line.crude, words)
 	}
 }
 
 // readPieces reads code in which a name is escaped, or joined from parts: "r" + "m".
-func (x textFinder) readPieces(words []Word) {
+func (t textFinder) readPieces(words []Word) {
 	for _, w := range words {
 		whole := pieces.ReplaceAllString(w.Text, "")
 		if text, err := unescape(whole); err == nil && strings.Contains(whole, `\`) {
 			whole = text
 		}
 		if whole != w.Text {
-			x.splitCrudely(whole)
+			t.splitCrudely(whole)
 		}
 	}
 }
@@ -96,19 +96,19 @@ var pieces = regexp.MustCompile(`"[ \t]*[.+]?[ \t]*"|'[ \t]*[.+]?[ \t]*'`)
 func isText(s string) bool { return strings.ContainsAny(s, " \t\n;&|'\"\\$`") }
 
 // assignmentsOf returns the NAME=value words of an assignment as the program gets them.
-func (x textFinder) assignmentsOf(a *syntax.Assign) []Word {
+func (t textFinder) assignmentsOf(a *syntax.Assign) []Word {
 	if a.Name == nil {
 		return nil
 	}
 	name := a.Name.Value
 	if a.Index != nil { // it is evaluated again
-		x.splitCrudely(x.source(a.Index))
+		t.splitCrudely(t.source(a.Index))
 	}
 	if a.Array != nil {
 		var words []Word
 		for _, e := range a.Array.Elems {
 			if e.Value != nil {
-				words = append(words, x.assignmentOf(name, e.Value))
+				words = append(words, t.assignmentOf(name, e.Value))
 			}
 		}
 		return words
@@ -116,31 +116,31 @@ func (x textFinder) assignmentsOf(a *syntax.Assign) []Word {
 	if a.Value == nil {
 		return nil
 	}
-	return []Word{x.assignmentOf(name, a.Value)}
+	return []Word{t.assignmentOf(name, a.Value)}
 }
 
-func (x textFinder) assignmentOf(name string, value *syntax.Word) Word {
-	w := x.readWordOf(value).result()
+func (t textFinder) assignmentOf(name string, value *syntax.Word) Word {
+	w := t.readWordOf(value).result()
 	w.Text = name + "=" + w.Text
 	return w
 }
 
 // checkSetting checks NAME=value in the environment of a command: a pager, an editor,
 // or git settings.
-func (x textFinder) checkSetting(w Word, offset int) {
+func (t textFinder) checkSetting(w Word, offset int) {
 	name, value, _ := strings.Cut(w.Text, "=")
-	x.readValue(w, value)
+	t.readValue(w, value)
 	if strings.HasPrefix(name, "TF_CLI_ARGS") {
-		x.addUnclear(CodeAssignment, offset, name+" gives terraform further arguments")
+		t.addUnclear(CodeAssignment, offset, name+" gives terraform further arguments")
 	}
 	if strings.HasPrefix(name, "GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM" && value != "/dev/null" {
-		x.addUnclear(CodeAssignment, offset, name+" sets what git runs")
+		t.addUnclear(CodeAssignment, offset, name+" sets what git runs")
 	}
 }
 
 // readOptions lets deny and ask rules see the programs that options name:
 // tar --to-command='rm x'.
-func (x textFinder) readOptions(cmd Command) {
+func (t textFinder) readOptions(cmd Command) {
 	name, _ := cmd.program()
 	p, ok := programs[name]
 	if !ok || name == "find" {
@@ -166,38 +166,38 @@ func (x textFinder) readOptions(cmd Command) {
 			if given {
 				argv = append([]Word{{Text: value, Fixed: true}}, argv...)
 			}
-			runFinder(x).addFrom(cmd, argv, name)
+			runFinder(t).addFrom(cmd, argv, name)
 			return
 		}
-		x.readNamedOption(w.Text, cmd.Argv[i+1:])
+		t.readNamedOption(w.Text, cmd.Argv[i+1:])
 	}
 	if name == "tar" && len(cmd.Argv) > 1 && cmd.Argv[1].Text != "" && cmd.Argv[1].Text[0] != '-' && strings.ContainsAny(cmd.Argv[1].Text, "IF") {
 		for _, w := range cmd.Argv[2:min(len(cmd.Argv), 6)] { // tar cIf 'rm x' a.tar
-			x.readHanded(w.Text)
+			t.readHanded(w.Text)
 		}
 	}
 }
 
 // readNamedOption checks one option that may name a program, in the same word or in the
 // next one.
-func (x textFinder) readNamedOption(option string, rest []Word) {
+func (t textFinder) readNamedOption(option string, rest []Word) {
 	if _, value, given := strings.Cut(option, "="); given {
-		x.readHanded(value)
+		t.readHanded(value)
 	}
 	if !strings.HasPrefix(option, "--") {
-		x.readHanded(strings.TrimLeft(option, "-+!"))
+		t.readHanded(strings.TrimLeft(option, "-+!"))
 	}
 	if isCluster(option) {
 		for i := 2; i < min(len(option), 6); i++ {
-			x.readHanded(option[i:])
+			t.readHanded(option[i:])
 		}
 	}
 	switch {
 	case len(rest) == 0:
 	case mayNameProgram(option):
-		x.readHanded(rest[0].Text)
+		t.readHanded(rest[0].Text)
 	default:
-		x.readValue(rest[0], rest[0].Text)
+		t.readValue(rest[0], rest[0].Text)
 	}
 }
 
@@ -265,64 +265,64 @@ func GitCommand(args []Word) []Word {
 
 // readGit checks what git is told to run: aliases and settings on the command line, and
 // sub-commands such as bisect, whose arguments are commands.
-func (x runFinder) readGit(cmd Command) {
+func (r runFinder) readGit(cmd Command) {
 	args := cmd.Argv[1:]
 	sub := len(args) - len(GitCommand(args))
 	for i, w := range args[:sub] {
 		switch {
 		case strings.HasPrefix(w.Text, "--config-env"):
-			x.addUnclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
+			r.addUnclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
 		case i > 0 && args[i-1].Text == "-c":
-			textFinder(x).readGitSetting(cmd, w, args[min(sub+1, len(args)):])
+			textFinder(r).readGitSetting(cmd, w, args[min(sub+1, len(args)):])
 		}
 	}
 	if sub == len(args) {
 		return
 	}
 	if programs["git"].subs[args[sub].Text] == nil || !args[sub].Fixed {
-		if value, ok := x.work.aliases["alias."+strings.ToLower(args[sub].Text)]; ok {
-			textFinder(x).readGitSetting(cmd, value, args[sub+1:])
+		if value, ok := r.work.aliases["alias."+strings.ToLower(args[sub].Text)]; ok {
+			textFinder(r).readGitSetting(cmd, value, args[sub+1:])
 		}
-		x.guessCommands(args[sub+1:])
+		r.guessCommands(args[sub+1:])
 		return
 	}
 	for i, w := range args[sub+1:] {
 		if name := strings.ToLower(args[sub+i].Text); i > 0 && args[sub].Text == "config" && strings.HasPrefix(name, "alias.") { // alias.p push
 			w.Text = name + "=" + w.Text
-			x.work.aliases[name] = w
-			textFinder(x).readGitSetting(cmd, w, nil)
+			r.work.aliases[name] = w
+			textFinder(r).readGitSetting(cmd, w, nil)
 			continue
 		}
 		if i > 0 && args[sub].Text == "config" {
-			x.addFrom(cmd, pushOf(args[sub+i].Text, w.Text), "config")
+			r.addFrom(cmd, pushOf(args[sub+i].Text, w.Text), "config")
 		}
 		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
-			textFinder(x).readHanded(address)
+			textFinder(r).readHanded(address)
 		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'
-			textFinder(x).readHanded(strings.TrimLeft(w.Text, "!"))
+			textFinder(r).readHanded(strings.TrimLeft(w.Text, "!"))
 		}
 	}
 }
 
 // readGitSetting checks the value of git -c; rest are the arguments of the sub-command,
 // which may be an alias.
-func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
+func (t textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
 	key, value, _ := strings.Cut(w.Text, "=")
 	key = strings.ToLower(key)
 	switch text, shell := strings.CutPrefix(value, "!"); {
 	case !w.Fixed || strings.HasPrefix(key, "include"):
-		x.addUnclear(CodeOption, cmd.Offset, "git gets settings that are not known")
+		t.addUnclear(CodeOption, cmd.Offset, "git gets settings that are not known")
 	case strings.HasPrefix(key, "alias.") && !shell:
 		argv := []Word{{Text: "git", Fixed: true}}
 		for f := range strings.FieldsSeq(value) {
 			argv = append(argv, Word{Text: f, Fixed: true})
 		}
-		runFinder(x).addFrom(cmd, append(argv, rest...), "alias")
+		runFinder(t).addFrom(cmd, append(argv, rest...), "alias")
 	case strings.HasPrefix(key, "alias.") && len(rest) > 0:
-		x.readHanded(text + " " + (&Command{Argv: rest}).String())
+		t.readHanded(text + " " + (&Command{Argv: rest}).String())
 	default:
-		runFinder(x).addFrom(cmd, pushOf(key, value), "-c")
-		x.readHanded(text)
+		runFinder(t).addFrom(cmd, pushOf(key, value), "-c")
+		t.readHanded(text)
 	}
 }
 
@@ -343,37 +343,37 @@ func pushOf(key, value string) []Word {
 
 // checkGlued checks texts for shells that follow the letter of their option in the same
 // word: script -qc'rm x'.
-func (x runFinder) checkGlued(cmd Command, name string) {
+func (r runFinder) checkGlued(cmd Command, name string) {
 	letter, ok := takesText[name]
 	if !ok {
 		return
 	}
 	for _, w := range cmd.Argv[1:] {
 		if i := strings.Index(w.Text, letter); isCluster(w.Text) && i > 0 && i+1 < len(w.Text) {
-			textFinder(x).readHanded(w.Text[i+1:])
+			textFinder(r).readHanded(w.Text[i+1:])
 		}
 	}
 }
 
 // checkRenamed checks programs that get another name, and settings that name a program:
 // cp /bin/rm x, go env -w CC=rm.
-func (x runFinder) checkRenamed(cmd Command, name string) {
+func (r runFinder) checkRenamed(cmd Command, name string) {
 	for _, w := range slices.Concat(cmd.Argv[1:], cmd.files) { // cat </bin/rm >x
 		switch {
 		case copies[name] && strings.Contains(w.Text, "bin/"), name == "cat" && len(cmd.Redirects) > 0 && strings.Contains(w.Text, "bin/"):
-			x.line.crude = append(x.line.crude, []Word{w})
+			r.line.crude = append(r.line.crude, []Word{w})
 		case copies[name] || name == "cat" && len(cmd.Redirects) > 0:
-			fileFinder(x).addLocated([]Word{w})
+			fileFinder(r).addLocated([]Word{w})
 		case name == "go" && len(cmd.Argv) > 1 && strings.Contains(w.Text, "=") && cmd.Argv[1].Text == "env":
-			textFinder(x).checkSetting(w, cmd.Offset)
+			textFinder(r).checkSetting(w, cmd.Offset)
 		}
 	}
 }
 
 // checkCode adds a reason if a program runs unknown text that it reads.
-func (x runFinder) checkCode(cmd Command, name string) {
+func (r runFinder) checkCode(cmd Command, name string) {
 	if cmd.piped && readsCode(name, cmd.Argv[1:]) {
-		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
+		r.addUnclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
 	}
 }
 

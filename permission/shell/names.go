@@ -147,7 +147,7 @@ func fixedWords(tokens []string) []Word {
 // addPowerNames adds the other names of a command that stops or restarts the machine:
 // systemctl reboot, shutdown -r and init 6 are all reboot, and a rule about shutdown is
 // about them, too.
-func (x runFinder) addPowerNames(cmd Command, name string) {
+func (r runFinder) addPowerNames(cmd Command, name string) {
 	verb := powerVerb(name, cmd.Argv[1:])
 	if verb == "" {
 		return
@@ -156,7 +156,7 @@ func (x runFinder) addPowerNames(cmd Command, name string) {
 	for _, form := range forms {
 		argv := fixedWords(strings.Fields(form))
 		if argv[0].Text != name {
-			x.line.Nested = append(x.line.Nested, Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name)})
+			r.line.Nested = append(r.line.Nested, Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name)})
 		}
 	}
 }
@@ -223,17 +223,17 @@ func hasOwnWords(name string, args []Word) bool {
 // guessArguments is guessCommands for the arguments of a program. If the program has
 // its own words, only options, words after options that may name a program, settings
 // and texts may be commands.
-func (x runFinder) guessArguments(cmd Command, name string, args []Word) {
+func (r runFinder) guessArguments(cmd Command, name string, args []Word) {
 	if !hasOwnWords(name, args) {
-		x.guessCommands(args)
+		r.guessCommands(args)
 		return
 	}
 	for i, w := range args {
 		if i > 0 && mayNameProgram(args[i-1].Text) {
-			x.line.Nested = append(x.line.Nested, Command{Argv: args[i:], Offset: cmd.Offset, Via: via(cmd, name)})
-			x.guessCommands([]Word{w})
+			r.line.Nested = append(r.line.Nested, Command{Argv: args[i:], Offset: cmd.Offset, Via: via(cmd, name)})
+			r.guessCommands([]Word{w})
 		} else if !isOwnWord(w) {
-			x.guessCommands([]Word{w})
+			r.guessCommands([]Word{w})
 		}
 	}
 }

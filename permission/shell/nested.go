@@ -12,7 +12,7 @@ import (
 // control flow and functions. A call that is the node itself is not added.
 //
 // piped says that the node reads the output of the command before it.
-func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
+func (e *extractor) addNested(node syntax.Node, via []string, piped bool) {
 	var path []string
 	var pipes []bool // for each node of path
 	reads := map[syntax.Node]bool{node: piped}
@@ -28,29 +28,29 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 		}
 		switch n := n.(type) {
 		case *syntax.Stmt:
-			x.addStatement(n, x.joinVia(via, path), in)
+			e.addStatement(n, e.joinVia(via, path), in)
 		case *syntax.CoprocClause:
 			if n.Name != nil && n.Stmt.Cmd == nil { // coproc sh <f runs sh
-				x.addNestedCall(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, x.joinVia(via, path), in)
+				e.addNestedCall(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, e.joinVia(via, path), in)
 			}
 		case *syntax.CmdSubst:
-			if text := x.source(n); n.Backquotes && strings.HasPrefix(text, "`") && strings.Contains(text, "\\`") { // the parser ends words there
-				textFinder{x}.readPossible(backquoted.Replace(strings.Trim(text, "`")))
+			if text := e.source(n); n.Backquotes && strings.HasPrefix(text, "`") && strings.Contains(text, "\\`") { // the parser ends words there
+				textFinder{e}.readPossible(backquoted.Replace(strings.Trim(text, "`")))
 			}
 		case *syntax.WordIter:
 			for _, w := range n.Items { // for x in 'a[$(rm y)]'; do ((x)); done
-				if text := x.readWordOf(w).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
-					textFinder{x}.splitCrudely(text)
+				if text := e.readWordOf(w).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
+					textFinder{e}.splitCrudely(text)
 				}
 			}
 		case *syntax.Assign:
-			x.addIndex(n.Index)
+			e.addIndex(n.Index)
 		case *syntax.ArrayElem:
-			x.addIndex(n.Index)
+			e.addIndex(n.Index)
 		default:
 			if isEvaluatedTwice(n) {
-				textFinder{x}.splitCrudely(strings.TrimLeft(x.source(n), "$("))
-				x.addQuoted(n)
+				textFinder{e}.splitCrudely(strings.TrimLeft(e.source(n), "$("))
+				e.addQuoted(n)
 			}
 		}
 		return true
@@ -73,20 +73,20 @@ func isEvaluatedTwice(n syntax.Node) bool {
 }
 
 // addIndex adds the commands of an index, which may be nil.
-func (x *extractor) addIndex(index syntax.Node) {
+func (e *extractor) addIndex(index syntax.Node) {
 	if index != nil {
-		textFinder{x}.splitCrudely(x.source(index))
-		x.addQuoted(index)
+		textFinder{e}.splitCrudely(e.source(index))
+		e.addQuoted(index)
 	}
 }
 
 // addQuoted adds the commands of single-quoted text in arithmetic: there bash expands
 // $(...) in these quotes, too.
-func (x *extractor) addQuoted(n syntax.Node) {
+func (e *extractor) addQuoted(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if q, ok := n.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`") {
-			textFinder{x}.readPossible(q.Value)
-			textFinder{x}.readPossible(strings.ReplaceAll(q.Value, `"`, "")) // one may have no end
+			textFinder{e}.readPossible(q.Value)
+			textFinder{e}.readPossible(strings.ReplaceAll(q.Value, `"`, "")) // one may have no end
 		}
 		return true
 	})
@@ -120,60 +120,60 @@ func isFedByFile(redirs []*syntax.Redirect) bool {
 	return false
 }
 
-func (x *extractor) addStatement(s *syntax.Stmt, via []string, piped bool) {
+func (e *extractor) addStatement(s *syntax.Stmt, via []string, piped bool) {
 	switch c := s.Cmd.(type) {
 	case nil:
-		x.addNestedCall(nil, s, via, piped)
+		e.addNestedCall(nil, s, via, piped)
 	case *syntax.CallExpr:
-		x.addNestedCall(c, s, via, piped)
+		e.addNestedCall(c, s, via, piped)
 	case *syntax.DeclClause:
-		x.addDeclaration(c, s, via)
+		e.addDeclaration(c, s, via)
 	default:
 		for _, r := range s.Redirs {
-			if w := x.readInput(r); w != nil {
-				runFinder{x}.readShellText(*w, x.offsetInLine(int(s.Pos().Offset())), append(via, "<<"), false)
+			if w := e.readInput(r); w != nil {
+				runFinder{e}.readShellText(*w, e.offsetInLine(int(s.Pos().Offset())), append(via, "<<"), false)
 			}
 		}
 	}
 }
 
 // readInput returns the text that a redirect feeds in, or nil if it feeds in a file.
-func (x *extractor) readInput(r *syntax.Redirect) *Word {
+func (e *extractor) readInput(r *syntax.Redirect) *Word {
 	var text Word
 	switch {
 	case r.Op == syntax.WordHdoc:
-		text = x.readWordOf(r.Word).result()
+		text = e.readWordOf(r.Word).result()
 	case r.Hdoc != nil:
-		text = x.readDocument(r)
+		text = e.readDocument(r)
 	default:
 		return nil
 	}
 	return &text
 }
 
-func (x *extractor) addNestedCall(c *syntax.CallExpr, s *syntax.Stmt, via []string, piped bool) {
-	cmd, _ := x.makeCommand(c, s.Redirs, int(s.Pos().Offset()))
+func (e *extractor) addNestedCall(c *syntax.CallExpr, s *syntax.Stmt, via []string, piped bool) {
+	cmd, _ := e.makeCommand(c, s.Redirs, int(s.Pos().Offset()))
 	cmd.Via, cmd.piped = via, piped || isFedByFile(s.Redirs)
-	x.addCommand(cmd)
+	e.addCommand(cmd)
 }
 
-func (x *extractor) addDeclaration(d *syntax.DeclClause, s *syntax.Stmt, via []string) {
-	cmd := Command{Offset: x.offsetInLine(int(s.Pos().Offset())), Via: via, Argv: []Word{{Text: d.Variant.Value, Fixed: true}}}
+func (e *extractor) addDeclaration(d *syntax.DeclClause, s *syntax.Stmt, via []string) {
+	cmd := Command{Offset: e.offsetInLine(int(s.Pos().Offset())), Via: via, Argv: []Word{{Text: d.Variant.Value, Fixed: true}}}
 	for _, a := range d.Args {
-		cmd.Argv = append(cmd.Argv, Word{Text: x.source(a)})
+		cmd.Argv = append(cmd.Argv, Word{Text: e.source(a)})
 		if a.Value != nil {
-			textFinder{x}.splitCrudely(x.source(a.Value)) // declare 'a[$(rm x)]=1'
+			textFinder{e}.splitCrudely(e.source(a.Value)) // declare 'a[$(rm x)]=1'
 		}
-		for _, w := range (textFinder{x}).assignmentsOf(a) { // export EDITOR='rm x'
-			textFinder{x}.checkSetting(w, cmd.Offset)
+		for _, w := range (textFinder{e}).assignmentsOf(a) { // export EDITOR='rm x'
+			textFinder{e}.checkSetting(w, cmd.Offset)
 		}
 	}
-	x.addCommand(cmd)
+	e.addCommand(cmd)
 }
 
 // joinVia says how the nodes of a path lead to their contents. For very long paths it
 // uses the last nodes.
-func (x *extractor) joinVia(outer, path []string) []string {
+func (e *extractor) joinVia(outer, path []string) []string {
 	via := append([]string{}, outer...)
 	for _, p := range path[max(0, len(path)-maxDepth):] {
 		if p != "" && (len(via) == 0 || via[len(via)-1] != p) {
@@ -200,14 +200,14 @@ func viaName(n syntax.Node) string {
 	return viaNames[reflect.TypeOf(n)]
 }
 
-func (x *extractor) addCommand(cmd Command) {
-	if len(x.line.Nested) >= maxAll || len(cmd.Via) > maxWrappers {
-		x.addUnclear(CodeTooMany, cmd.Offset, "more commands, or more of them in one another, than can be looked at")
-		runFinder{x}.guessCommands(cmd.Argv)
+func (e *extractor) addCommand(cmd Command) {
+	if len(e.line.Nested) >= maxAll || len(cmd.Via) > maxWrappers {
+		e.addUnclear(CodeTooMany, cmd.Offset, "more commands, or more of them in one another, than can be looked at")
+		runFinder{e}.guessCommands(cmd.Argv)
 		return
 	}
-	x.line.Nested = append(x.line.Nested, cmd)
-	runFinder{x}.addRunBy(cmd)
+	e.line.Nested = append(e.line.Nested, cmd)
+	runFinder{e}.addRunBy(cmd)
 }
 
 type work struct {
@@ -233,19 +233,19 @@ const perTaken = 16
 // readInner analyses a nested text. The line is read as bash and as sh, which both find
 // the same texts, so each is read only once. Reusing a result also costs budget: a text
 // could contain the same text many times, at every level.
-func (x *extractor) readInner(text string, offset int, fed bool) *Line {
-	key := textKey{text, x.level + 1, fed}
-	if found, ok := x.work.inners[key]; ok {
+func (e *extractor) readInner(text string, offset int, fed bool) *Line {
+	key := textKey{text, e.level + 1, fed}
+	if found, ok := e.work.inners[key]; ok {
 		cost := perTaken * (2 + len(found.Commands) + len(found.Nested) + len(found.crude) + len(found.unclear))
-		if cost <= x.budget {
-			x.budget -= cost
+		if cost <= e.budget {
+			e.budget -= cost
 			return found.at(offset)
 		}
 	}
-	in := &extractor{line: &Line{Text: text}, text: text, base: offset, budget: x.budget, level: x.level + 1, fed: fed, work: x.work}
+	in := &extractor{line: &Line{Text: text}, text: text, base: offset, budget: e.budget, level: e.level + 1, fed: fed, work: e.work}
 	in.readLine(text)
-	x.budget = in.budget
-	x.work.inners[key] = in.line
+	e.budget = in.budget
+	e.work.inners[key] = in.line
 	return in.line.at(offset)
 }
 

@@ -144,7 +144,7 @@ func sedPart(s string, end byte) (rest string, ok bool) {
 
 // readSed lets deny and ask rules see what a script runs: "1e rm x" runs rm, and the
 // flag e of s/// runs what the script makes of its input.
-func (x textFinder) readSed(cmd Command) {
+func (t textFinder) readSed(cmd Command) {
 	args := cmd.Argv[1:]
 	if sedScript(args) == "" {
 		return
@@ -165,10 +165,10 @@ func (x textFinder) readSed(cmd Command) {
 	}
 	for _, s := range scripts {
 		if sedRuns.MatchString(s) || sedOdd.MatchString(s) && strings.Contains(s, "e") {
-			x.addUnclear(CodeExpansion, cmd.Offset, "sed may run what it makes of its input")
+			t.addUnclear(CodeExpansion, cmd.Offset, "sed may run what it makes of its input")
 		}
-		if len(s) > maxSed || !x.readSedScript(s) {
-			x.addUnclear(CodeTooLong, cmd.Offset, "a script of sed is too long to be read")
+		if len(s) > maxSed || !t.readSedScript(s) {
+			t.addUnclear(CodeTooLong, cmd.Offset, "a script of sed is too long to be read")
 		}
 	}
 }
@@ -181,7 +181,7 @@ const (
 
 // readSedScript reads the text after every e that may be a command as the text that it
 // runs; false if there are too many.
-func (x textFinder) readSedScript(script string) bool {
+func (t textFinder) readSedScript(script string) bool {
 	found := 0
 	for i := range len(script) {
 		if script[i] != 'e' || i > 0 && strings.IndexByte("0123456789$/!;{} \t\n,~|#", script[i-1]) < 0 && !sedFlags.MatchString(script[:i]) {
@@ -191,7 +191,7 @@ func (x textFinder) readSedScript(script string) bool {
 			return false
 		}
 		line, _, _ := strings.Cut(strings.TrimPrefix(script[i+1:], "\\\n"), "\n")
-		x.readHanded(line)
+		t.readHanded(line)
 	}
 	return true
 }

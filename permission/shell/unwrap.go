@@ -8,96 +8,96 @@ import (
 
 // addRunBy adds the commands that a command runs through its arguments: env, xargs,
 // find -exec, sh -c and others.
-func (x runFinder) addRunBy(cmd Command) {
+func (r runFinder) addRunBy(cmd Command) {
 	for _, w := range cmd.assigned { // EDITOR='rm x' git commit
-		textFinder(x).checkSetting(w, cmd.Offset)
+		textFinder(r).checkSetting(w, cmd.Offset)
 	}
 	if len(cmd.Argv) == 0 {
 		return
 	}
-	x.work.steps += len(cmd.Argv)
+	r.work.steps += len(cmd.Argv)
 	name, ok := cmd.program()
 	if !ok {
-		x.guessCommands(cmd.Argv[1:])
-		x.guessCommands(cmd.input)
+		r.guessCommands(cmd.Argv[1:])
+		r.guessCommands(cmd.input)
 		return
 	}
-	x.checkGlued(cmd, name)
-	x.addPowerNames(cmd, name)
-	x.addRunners(cmd, name)
-	textFinder(x).readOptions(cmd)
+	r.checkGlued(cmd, name)
+	r.addPowerNames(cmd, name)
+	r.addRunners(cmd, name)
+	textFinder(r).readOptions(cmd)
 }
 
-func (x runFinder) addRunners(cmd Command, name string) {
+func (r runFinder) addRunners(cmd Command, name string) {
 	switch {
 	case name == "command" && len(cmd.Argv) > 1 && (hasShortOption(cmd.Argv[1].Text, 'v') || hasShortOption(cmd.Argv[1].Text, 'V')):
 		// only prints where a program is
 	case shells[name]:
-		x.readShell(cmd, name)
+		r.readShell(cmd, name)
 	case name == "eval":
-		x.readEval(cmd)
+		r.readEval(cmd)
 	case name == "source" || name == ".":
-		x.checkSourced(cmd, name)
+		r.checkSourced(cmd, name)
 	case name == "find":
-		x.addFindExec(cmd)
+		r.addFindExec(cmd)
 	case name == "alias" || name == "trap":
 		for _, w := range cmd.Argv[1:] {
 			w.Text = w.Text[strings.IndexByte(w.Text, '=')+1:]
-			x.readShellText(w, cmd.Offset, via(cmd, name), false)
+			r.readShellText(w, cmd.Offset, via(cmd, name), false)
 		}
 	case name == "hash":
-		x.guessCommands(cmd.Argv[1:])
+		r.guessCommands(cmd.Argv[1:])
 		if slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return !w.Fixed }) {
-			x.addUnclear(CodeExpansion, cmd.Offset, "hash gives a program another name")
+			r.addUnclear(CodeExpansion, cmd.Offset, "hash gives a program another name")
 		}
 	case evaluates[name]:
-		x.readEvaluated(cmd, name)
+		r.readEvaluated(cmd, name)
 	case interpreters[name]:
-		x.readInterpreter(cmd, name)
+		r.readInterpreter(cmd, name)
 	case name == "sed" || name == "gsed":
-		textFinder(x).readSed(cmd)
-		x.checkCode(cmd, name)
+		textFinder(r).readSed(cmd)
+		r.checkCode(cmd, name)
 	case name == "git":
-		x.readGit(cmd)
+		r.readGit(cmd)
 	case isWrapper(name):
-		x.skipWrapper(cmd, name, wrappers[name])
+		r.skipWrapper(cmd, name, wrappers[name])
 	case !isKnown(name) || runsOnOther(name, cmd.Argv):
-		x.guessArguments(cmd, name, cmd.Argv[1:])
-		x.guessCommands(cmd.input)
+		r.guessArguments(cmd, name, cmd.Argv[1:])
+		r.guessCommands(cmd.input)
 		if statements[name] {
-			x.guessCommands(cmd.heard)
+			r.guessCommands(cmd.heard)
 		}
-		x.checkCode(cmd, name)
+		r.checkCode(cmd, name)
 	default:
 		if rest, unlisted := programs[name].unlistedArguments(cmd.Argv[1:]); unlisted {
-			x.guessArguments(cmd, name, rest)
-			x.guessCommands(cmd.input)
+			r.guessArguments(cmd, name, rest)
+			r.guessCommands(cmd.input)
 		}
-		x.checkRenamed(cmd, name)
+		r.checkRenamed(cmd, name)
 		if name == "go" && slices.ContainsFunc(cmd.Argv, func(w Word) bool { return strings.Contains(w.Text, "<(") }) {
-			x.addUnclear(CodeSubst, cmd.Offset, "go may run what another command writes")
+			r.addUnclear(CodeSubst, cmd.Offset, "go may run what another command writes")
 		}
 	}
 }
 
 // readEvaluated reads the commands in the arguments of a builtin that evaluates them.
-func (x runFinder) readEvaluated(cmd Command, name string) {
+func (r runFinder) readEvaluated(cmd Command, name string) {
 	for _, w := range slices.Concat(cmd.Argv[1:], cmd.input) { // read x <<< 'a[$(rm y)]'
 		plain := !w.Fixed && !strings.Contains(w.Text, "[") // its contents were already read
 		if !plain && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
-			textFinder(x).splitCrudely(w.Text)
+			textFinder(r).splitCrudely(w.Text)
 		}
 	}
 	if !isKnown(name) {
-		x.guessCommands(cmd.Argv[1:])
+		r.guessCommands(cmd.Argv[1:])
 	}
 }
 
 // readInterpreter reads the commands that the code of an interpreter may run.
-func (x runFinder) readInterpreter(cmd Command, name string) {
+func (r runFinder) readInterpreter(cmd Command, name string) {
 	if readsData[name] && !slices.ContainsFunc(cmd.Argv[1:], awkMayRun) {
 		for _, m := range awkWrites.FindAllStringSubmatch(strings.Join(cmd.Args(), " "), -1) {
-			x.addCommand(Command{Redirects: []string{">" + m[1]}, Offset: cmd.Offset, Via: via(cmd, name)})
+			r.addCommand(Command{Redirects: []string{">" + m[1]}, Offset: cmd.Offset, Via: via(cmd, name)})
 		}
 		return // its text starts no program
 	}
@@ -105,21 +105,21 @@ func (x runFinder) readInterpreter(cmd Command, name string) {
 	for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
 		for _, w := range list {
 			if !own || !isOwnWord(w) {
-				textFinder(x).splitCrudely(w.Text)
+				textFinder(r).splitCrudely(w.Text)
 			}
 		}
 	}
-	before := len(x.line.Nested)
-	x.guessArguments(cmd, name, splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
+	before := len(r.line.Nested)
+	r.guessArguments(cmd, name, splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
 	if readsData[name] || name == "perl" || name == "php" { // $3 is a variable of the code
-		textFinder(x).dropUnnamed(before)
+		textFinder(r).dropUnnamed(before)
 	}
-	textFinder(x).readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
-	x.checkComputed(cmd, name)
+	textFinder(r).readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
+	r.checkComputed(cmd, name)
 	if cmd.piped && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return codeRuns.MatchString(w.Text) }) {
-		x.addUnclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
+		r.addUnclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
 	}
-	x.checkCode(cmd, name)
+	r.checkCode(cmd, name)
 }
 
 // runsOnOther reports whether a known program runs a command on another machine, in a
@@ -143,11 +143,11 @@ func via(cmd Command, name string) []string {
 	return append(slices.Clip(cmd.Via), name)
 }
 
-func (x runFinder) addFrom(cmd Command, argv []Word, name string) {
+func (r runFinder) addFrom(cmd Command, argv []Word, name string) {
 	if len(argv) == 0 {
 		return
 	}
-	x.addCommand(Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name), piped: cmd.piped, input: cmd.input})
+	r.addCommand(Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name), piped: cmd.piped, input: cmd.input})
 }
 
 // givenName matches the letters before the name that exec gives to a program.
@@ -155,28 +155,28 @@ var givenName = regexp.MustCompile(`^-[cl]*a?`)
 
 // skipWrapper skips the wrapper's own arguments. If it does not know one of them, every
 // argument may begin the command.
-func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
+func (r runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 	rest, ok := w.skip(cmd.Argv[1:])
 	if !ok || len(rest) == 0 {
-		x.guessCommands(cmd.Argv[1:])
+		r.guessCommands(cmd.Argv[1:])
 		if !ok && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return !w.Fixed && !w.rooted }) { // env -S "$X"
-			x.addUnclear(CodeExpansion, cmd.Offset, name+" may get a command that is not known before it runs")
+			r.addUnclear(CodeExpansion, cmd.Offset, name+" may get a command that is not known before it runs")
 		}
-		x.checkCode(cmd, name)
+		r.checkCode(cmd, name)
 		if readsCode(name, cmd.Argv[1:]) { // sudo -s <<EOF
-			x.guessCommands(cmd.input)
+			r.guessCommands(cmd.input)
 		}
 		return
 	}
 	for _, a := range cmd.Argv[1 : len(cmd.Argv)-len(rest)] { // env EDITOR='rm x' git commit
 		if w.assigns && strings.Contains(a.Text, "=") {
-			textFinder(x).checkSetting(a, cmd.Offset)
+			textFinder(r).checkSetting(a, cmd.Offset)
 		}
 		if i := strings.IndexAny(a.Text, "|!"); i >= 0 { // strace -o '|rm x'
-			textFinder(x).readHanded(a.Text[i+1:])
+			textFinder(r).readHanded(a.Text[i+1:])
 		}
 		if given := givenName.ReplaceAllString(a.Text, ""); name == "exec" && given != "" { // exec -a rm busybox x
-			x.addFrom(cmd, append([]Word{{Text: given, Fixed: a.Fixed}}, rest[1:]...), name)
+			r.addFrom(cmd, append([]Word{{Text: given, Fixed: a.Fixed}}, rest[1:]...), name)
 		}
 	}
 	if name == "xargs" && len(rest) > 0 { // it appends what it reads
@@ -188,19 +188,19 @@ func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 		}
 		rest = append(argv, Word{Text: "..."})
 	}
-	x.addFrom(cmd, rest, name)
+	r.addFrom(cmd, rest, name)
 }
 
 // readShell reads the text of sh -c, or the input of the shell.
-func (x runFinder) readShell(cmd Command, name string) {
+func (r runFinder) readShell(cmd Command, name string) {
 	for i, w := range cmd.Argv[1:] {
 		if !w.Fixed && !w.rooted {
-			x.addUnclear(CodeExpansion, cmd.Offset, name+" may get a text that is not known before it runs")
+			r.addUnclear(CodeExpansion, cmd.Offset, name+" may get a text that is not known before it runs")
 			return
 		}
 		switch {
 		case hasShortOption(w.Text, 'c'):
-			x.readTexts(cmd, cmd.Argv[i+2:])
+			r.readTexts(cmd, cmd.Argv[i+2:])
 			return
 		case hasShortOption(w.Text, 's') || w.Text == "-":
 		case strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+"):
@@ -208,7 +208,7 @@ func (x runFinder) readShell(cmd Command, name string) {
 		case i > 0 && endsWithOptionName(cmd.Argv[i].Text): // the value of -o, --rcfile
 			continue
 		default: // a script
-			x.addFrom(cmd, cmd.Argv[i+1:], name)
+			r.addFrom(cmd, cmd.Argv[i+1:], name)
 			if !isDevice(w.Text) {
 				return
 			}
@@ -217,10 +217,10 @@ func (x runFinder) readShell(cmd Command, name string) {
 	switch {
 	case len(cmd.input) > 0:
 		for _, w := range cmd.input {
-			x.readShellText(w, cmd.Offset, via(cmd, name), false)
+			r.readShellText(w, cmd.Offset, via(cmd, name), false)
 		}
 	case cmd.piped:
-		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
+		r.addUnclear(CodeExpansion, cmd.Offset, name+" runs what another command writes")
 	}
 }
 
@@ -234,14 +234,14 @@ func endsWithOptionName(arg string) bool {
 
 // readTexts reads the first argument that is not an option as the text of sh -c, and
 // the others as possible commands.
-func (x runFinder) readTexts(cmd Command, args []Word) {
+func (r runFinder) readTexts(cmd Command, args []Word) {
 	name, _ := cmd.program()
 	for i, w := range args {
 		if w.Fixed && (strings.HasPrefix(w.Text, "-") || strings.HasPrefix(w.Text, "+")) && len(w.Text) > 1 {
 			continue
 		}
-		x.readShellText(w, cmd.Offset, via(cmd, name+" -c"), cmd.readsText())
-		x.guessCommands(args[i+1:])
+		r.readShellText(w, cmd.Offset, via(cmd, name+" -c"), cmd.readsText())
+		r.guessCommands(args[i+1:])
 		return
 	}
 }
@@ -249,34 +249,34 @@ func (x runFinder) readTexts(cmd Command, args []Word) {
 func (c *Command) readsText() bool { return c.piped || len(c.input) > 0 }
 
 // readEval joins the arguments of eval and reads them as one text.
-func (x runFinder) readEval(cmd Command) {
+func (r runFinder) readEval(cmd Command) {
 	var all []string
 	for _, w := range cmd.Argv[1:] {
 		if !w.Fixed {
-			x.addUnclear(CodeExpansion, cmd.Offset, "eval runs a text that is not known before")
-			x.guessCommands(cmd.Argv[1:])
+			r.addUnclear(CodeExpansion, cmd.Offset, "eval runs a text that is not known before")
+			r.guessCommands(cmd.Argv[1:])
 			return
 		}
 		all = append(all, w.Text)
 	}
-	x.readShellText(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"), cmd.readsText())
+	r.readShellText(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"), cmd.readsText())
 }
 
 // checkSourced checks a file whose commands the shell runs itself.
-func (x runFinder) checkSourced(cmd Command, name string) {
-	x.guessCommands(cmd.Argv[1:])
+func (r runFinder) checkSourced(cmd Command, name string) {
+	r.guessCommands(cmd.Argv[1:])
 	for _, w := range cmd.input {
-		x.readShellText(w, cmd.Offset, via(cmd, name), false)
+		r.readShellText(w, cmd.Offset, via(cmd, name), false)
 	}
 	if len(cmd.Argv) > 1 && (!cmd.Argv[1].Fixed && strings.ContainsAny(cmd.Argv[1].Text, "$`(") || cmd.piped && strings.HasPrefix(cmd.Argv[1].Text, "/")) {
-		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs a text that is not known before")
+		r.addUnclear(CodeExpansion, cmd.Offset, name+" runs a text that is not known before")
 	}
 }
 
-func (x runFinder) addFindExec(cmd Command) {
+func (r runFinder) addFindExec(cmd Command) {
 	for i := 1; i < len(cmd.Argv); i++ {
 		if !cmd.Argv[i].Fixed {
-			x.guessCommands(cmd.Argv[1:])
+			r.guessCommands(cmd.Argv[1:])
 			return
 		}
 		switch cmd.Argv[i].Text {
@@ -287,7 +287,7 @@ func (x runFinder) addFindExec(cmd Command) {
 		begin := i + 1
 		for i++; i < len(cmd.Argv) && cmd.Argv[i].Text != ";" && cmd.Argv[i].Text != "+"; i++ {
 		}
-		x.addFrom(cmd, markNames(cmd.Argv[begin:i]), "find -exec")
+		r.addFrom(cmd, markNames(cmd.Argv[begin:i]), "find -exec")
 	}
 }
 
@@ -305,50 +305,50 @@ func markNames(words []Word) []Word {
 
 // readShellText reads the text of another shell; fed says that what it runs reads
 // unknown input.
-func (x runFinder) readShellText(w Word, offset int, via []string, fed bool) {
+func (r runFinder) readShellText(w Word, offset int, via []string, fed bool) {
 	if !w.Fixed {
-		x.addUnclear(CodeExpansion, offset, "runs a text that is not known before")
-		textFinder(x).splitCrudely(w.Text)
+		r.addUnclear(CodeExpansion, offset, "runs a text that is not known before")
+		textFinder(r).splitCrudely(w.Text)
 		return
 	}
-	x.adoptCommands(x.readInner(w.Text, offset, fed), via)
+	r.adoptCommands(r.readInner(w.Text, offset, fed), via)
 }
 
 // guessCommands reads each word as the possible beginning of a command, and each word
 // with blanks as the possible text of one. It ignores faults of such texts.
-func (x runFinder) guessCommands(words []Word) {
+func (r runFinder) guessCommands(words []Word) {
 	if len(words) == 0 {
 		return
 	}
-	x.work.steps += len(words)
-	x.line.crude = append(x.line.crude, words)
-	fileFinder(x).addLocated(words)
+	r.work.steps += len(words)
+	r.line.crude = append(r.line.crude, words)
+	fileFinder(r).addLocated(words)
 	for n, w := range words {
 		if n > 0 && strings.HasSuffix(words[n-1].Text, "-wrapper") { // gcc -wrapper rm,x
 			argv := []Word{w}
 			if w.Fixed {
 				argv = fixedWords(strings.Split(w.Text, ","))
 			}
-			x.addCommand(Command{Argv: argv, Via: []string{"-wrapper"}})
+			r.addCommand(Command{Argv: argv, Via: []string{"-wrapper"}})
 		}
 		if i := strings.IndexAny(w.Text, "=:"); i >= 0 { // ProxyCommand=rm, EXEC:rm
-			textFinder(x).readAside(w, w.Text[i+1:])
+			textFinder(r).readAside(w, w.Text[i+1:])
 			if w.Fixed && n+1 < len(words) && w.Text[0] == '-' { // --coreutils-prog=rm -rf
 				argv := append([]Word{{Text: w.Text[i+1:], Fixed: true}}, words[n+1:min(len(words), n+1+maxRest)]...)
-				x.line.crude = append(x.line.crude, argv)
+				r.line.crude = append(r.line.crude, argv)
 			}
 		}
 		if isCluster(w.Text) { // foo -c'rm x', foo -qc'rm x'
-			textFinder(x).readHanded(w.Text[2:])
+			textFinder(r).readHanded(w.Text[2:])
 			for i := 3; i < min(len(w.Text), 6) && isText(w.Text); i++ {
-				textFinder(x).readHanded(w.Text[i:])
+				textFinder(r).readHanded(w.Text[i:])
 			}
 		}
 		if !w.Fixed && strings.Contains(w.Text, "<(") { // make -f <(...)
-			x.addUnclear(CodeSubst, 0, "a program reads what another one writes")
+			r.addUnclear(CodeSubst, 0, "a program reads what another one writes")
 		}
 		if w.Fixed {
-			textFinder(x).readPossible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank in env -S
+			textFinder(r).readPossible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank in env -S
 		}
 	}
 }

@@ -14,9 +14,9 @@ const maxBraces = 3
 
 // readWords returns the words of one command as the program would get them, and why
 // some of them are not known before the line runs.
-func (x *extractor) readWords(args []*syntax.Word) (words []Word, why []Reason) {
+func (e *extractor) readWords(args []*syntax.Word) (words []Word, why []Reason) {
 	for _, arg := range args {
-		w := x.readWordOf(arg)
+		w := e.readWordOf(arg)
 		why = append(why, w.why...)
 		if expanded := w.spelledText(arg); expanded != nil {
 			words = append(words, expanded...)
@@ -47,7 +47,7 @@ type hole struct {
 	as string
 }
 
-func (x *extractor) readWordOf(w *syntax.Word) *wordReader { return readWord(w, x.source(w)) }
+func (e *extractor) readWordOf(w *syntax.Word) *wordReader { return readWord(w, e.source(w)) }
 
 func readWord(w *syntax.Word, raw string) *wordReader {
 	r := &wordReader{offset: int(w.Pos().Offset()), raw: raw}
@@ -180,9 +180,9 @@ func unescape(text string) (string, error) {
 }
 
 // readDocument reads the text of <<EOF. If EOF is quoted, no character in it is special.
-func (x *extractor) readDocument(d *syntax.Redirect) Word {
-	r := &wordReader{offset: int(d.Hdoc.Pos().Offset()), raw: x.source(d.Hdoc)}
-	plain := strings.ContainsAny(x.source(d.Word), `'"\`)
+func (e *extractor) readDocument(d *syntax.Redirect) Word {
+	r := &wordReader{offset: int(d.Hdoc.Pos().Offset()), raw: e.source(d.Hdoc)}
+	plain := strings.ContainsAny(e.source(d.Word), `'"\`)
 	for _, part := range d.Hdoc.Parts {
 		lit, ok := part.(*syntax.Lit)
 		switch {

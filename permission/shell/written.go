@@ -14,14 +14,14 @@ import (
 
 // checkWritten looks, in one text, for files that it writes and runs: any word that it
 // prints may begin a command.
-func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
-	targets, known := x.writtenFiles(stmts)
+func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
+	targets, known := f.writtenFiles(stmts)
 	if len(targets) > maxTargets {
-		x.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
+		f.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
 		return
 	}
 	ran := false
-	for _, list := range [][]Command{x.line.Commands, x.line.Nested} {
+	for _, list := range [][]Command{f.line.Commands, f.line.Nested} {
 		for i := range list {
 			ran = ran || list[i].runsOne(targets)
 		}
@@ -30,17 +30,17 @@ func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
 		return
 	}
 	if !known {
-		x.addUnclear(CodeExpansion, 0, "it runs a file that it writes, with unknown content")
+		f.addUnclear(CodeExpansion, 0, "it runs a file that it writes, with unknown content")
 	}
 	var all strings.Builder
-	for _, list := range [][]Command{x.line.Commands, x.line.Nested} {
+	for _, list := range [][]Command{f.line.Commands, f.line.Nested} {
 		for _, c := range list[:min(len(list), MaxCommands)] {
 			name, _ := c.program()
 			words := c.input
 			if printers[name] {
 				words = c.Argv[1:]
 			}
-			x.addPrinted(words)
+			f.addPrinted(words)
 			for _, w := range words {
 				if !strings.HasPrefix(w.Text, "-") {
 					all.WriteString(w.Text)
@@ -49,7 +49,7 @@ func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
 		}
 	}
 	if all.Len() <= maxText {
-		textFinder(x).readHanded(all.String()) // printf r >s; printf 'm x' >>s
+		textFinder(f).readHanded(all.String()) // printf r >s; printf 'm x' >>s
 	}
 }
 
@@ -62,28 +62,28 @@ var printers = setOf("echo printf print")
 // copiers print only what they read.
 var copiers = setOf("cat tee")
 
-func (x fileFinder) addPrinted(words []Word) {
-	runFinder(x).guessCommands(words)
+func (f fileFinder) addPrinted(words []Word) {
+	runFinder(f).guessCommands(words)
 	if len(words) > 1 && strings.Contains(words[0].Text, "%s") { // printf 'r%s' m
 		text := words[0].Text
 		for _, w := range words[1:] {
 			text = strings.Replace(text, "%s", w.Text, 1)
 		}
-		textFinder(x).readHanded(text)
+		textFinder(f).readHanded(text)
 	}
 	for _, w := range words {
 		if text, err := unescape(w.Text); w.Fixed && err == nil && text != w.Text { // printf '\162m'
-			textFinder(x).readHanded(text)
+			textFinder(f).readHanded(text)
 		}
 		for line := range strings.SplitSeq(w.Text, "\n") {
-			x.line.crude = append(x.line.crude, fixedWords(strings.Fields(line)))
+			f.line.crude = append(f.line.crude, fixedWords(strings.Fields(line)))
 		}
 	}
 }
 
 // writtenFiles returns the files that a text writes; known says whether everything that
 // is written is in the text.
-func (x fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool, known bool) {
+func (f fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool, known bool) {
 	targets, known = map[string]bool{}, true
 	for _, s := range stmts {
 		syntax.Walk(s, func(n syntax.Node) bool {
@@ -91,12 +91,12 @@ func (x fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool,
 			case *syntax.Stmt:
 				for _, r := range n.Redirs {
 					if (writesTo[r.Op] || r.Op == syntax.DplOut) && r.Word != nil && !isHarmless(r) {
-						targets[path.Clean(x.readWordOf(r.Word).result().Text)] = true
-						known = known && x.onlyPrints(n)
+						targets[path.Clean(f.readWordOf(r.Word).result().Text)] = true
+						known = known && f.onlyPrints(n)
 					}
 				}
 			case *syntax.CallExpr:
-				known = x.addSaved(n, targets) && known
+				known = f.addSaved(n, targets) && known
 			}
 			return true
 		})
@@ -108,7 +108,7 @@ var writesTo = map[syntax.RedirOperator]bool{
 	syntax.RdrOut: true, syntax.AppOut: true, syntax.RdrClob: true, syntax.RdrAll: true, syntax.AppAll: true, syntax.RdrInOut: true,
 }
 
-func (x fileFinder) onlyPrints(s *syntax.Stmt) bool {
+func (f fileFinder) onlyPrints(s *syntax.Stmt) bool {
 	only := true
 	syntax.Walk(s, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
@@ -122,15 +122,15 @@ func (x fileFinder) onlyPrints(s *syntax.Stmt) bool {
 
 // addSaved adds the files that a call writes through its arguments: those of tee,
 // downloads and copies. It reports whether their content is known.
-func (x fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
+func (f fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
 	if len(c.Args) == 0 {
 		return true
 	}
 	name := programName(c.Args[0].Lit())
-	words, _ := x.readWords(c.Args[1:])
+	words, _ := f.readWords(c.Args[1:])
 	switch {
 	case copies[name]:
-		x.addCopies(words, targets)
+		f.addCopies(words, targets)
 		return true
 	case !savers[name], readsScript[name] && !slices.ContainsFunc(words, func(w Word) bool { return scriptWrites.MatchString(w.Text) }):
 		return true
@@ -159,7 +159,7 @@ var readsScript = setOf("sed gsed awk gawk mawk nawk")
 
 func notInName(r rune) bool { return strings.ContainsRune(" \t\n\"'=;{}<>()|&,", r) }
 
-func (x fileFinder) addCopies(words []Word, targets map[string]bool) {
+func (f fileFinder) addCopies(words []Word, targets map[string]bool) {
 	if len(words) < 2 || !slices.ContainsFunc(words, func(w Word) bool { return targets[path.Clean(w.Text)] }) {
 		return
 	}
@@ -276,14 +276,14 @@ var lookup = regexp.MustCompile("(?:\\$\\(|`)\\s*(?:builtin\\s+|command\\s+-p\\s
 
 // addLocated reads the programs that such a substitution finds as commands, with the
 // words that follow.
-func (x fileFinder) addLocated(words []Word) {
+func (f fileFinder) addLocated(words []Word) {
 	for i, w := range words {
 		if w.Fixed || !lookup.MatchString(w.Text) {
 			continue
 		}
 		for _, name := range strings.FieldsFunc(w.Text, func(r rune) bool { return strings.ContainsRune(" \t\n$`()\"'", r) }) {
 			argv := append([]Word{{Text: name, Fixed: true}}, words[i+1:min(len(words), i+1+maxRest)]...)
-			x.line.crude = append(x.line.crude, argv)
+			f.line.crude = append(f.line.crude, argv)
 		}
 	}
 }

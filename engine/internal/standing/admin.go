@@ -20,13 +20,13 @@ const (
 )
 
 // List lists standing approvals, page by page.
-func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingApprovalsReply {
+func (a *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingApprovalsReply {
 	if r.Limit <= 0 || r.Limit > mostStandingApprovals {
 		r.Limit = mostStandingApprovals
 	}
-	now := s.View.Book.Clock(store.JournalTime())
+	now := a.View.Book.Clock(store.JournalTime())
 	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
-	for _, sa := range s.View.Book.All() {
+	for _, sa := range a.View.Book.All() {
 		if sa.ID <= r.After || r.Tool != "" && sa.Tool != r.Tool || !r.All && sa.State(now) != toolcall.StandingActive {
 			continue
 		}
@@ -41,12 +41,12 @@ func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 }
 
 // Last returns a standing approval as it is in the journal.
-func (s *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall.StandingApproval, error) {
-	known := cmp.Or(s.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: s.Space})
+func (a *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall.StandingApproval, error) {
+	known := cmp.Or(a.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: a.Space})
 	if id == "" || len(id) > toolcall.MaxIDBytes {
 		return nil, unknownError(id)
 	}
-	sa, err := s.Store.LastStandingApproval(ctx, known)
+	sa, err := a.Store.LastStandingApproval(ctx, known)
 	if err == nil && sa.GrantedAt.IsZero() {
 		err = unknownError(id)
 	}
@@ -61,8 +61,8 @@ func unknownError(id toolcall.StandingID) error {
 }
 
 // Show returns a standing approval with its latest uses.
-func (s *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.ShowStandingApprovalReply, error) {
-	sa, err := s.Last(ctx, id)
+func (a *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.ShowStandingApprovalReply, error) {
+	sa, err := a.Last(ctx, id)
 	if err != nil {
 		return toolcall.ShowStandingApprovalReply{}, err
 	}
@@ -70,7 +70,7 @@ func (s *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.
 	if sa.Seq == 0 {
 		return out, nil
 	}
-	history, err := s.Journal.History(ctx, sa.Key())
+	history, err := a.Journal.History(ctx, sa.Key())
 	if err != nil {
 		return toolcall.ShowStandingApprovalReply{}, err
 	}
@@ -85,19 +85,19 @@ func (s *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.
 
 // Revoke ends a standing approval, and revokes the calls that it allowed and that have not
 // begun. Revoking it again completes an earlier revocation.
-func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
+func (a *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
 	if len(r.Reason) > toolcall.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
-	entity := store.Entity[*toolcall.StandingApproval]{Key: toolcall.Key{Space: s.Space, Entity: toolcall.EntityName(r.ID)}, Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
-		sa, err := s.Last(ctx, r.ID)
+	entity := store.Entity[*toolcall.StandingApproval]{Key: toolcall.Key{Space: a.Space, Entity: toolcall.EntityName(r.ID)}, Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
+		sa, err := a.Last(ctx, r.ID)
 		if err != nil {
 			return nil, 0, err
 		}
 		return sa, sa.Seq, nil
 	}}
 	var shown toolcall.StandingApproval
-	sa, seq, err := store.Update(ctx, s.Store, entity, func(_ context.Context, sa *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
+	sa, seq, err := store.Update(ctx, a.Store, entity, func(_ context.Context, sa *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(sa.GrantedBy, func(v toolcall.Vote) bool { return toolcall.IsSamePerson(v.By.Name, by.Name) }) {
 			return nil, decide.ForbiddenError(by.Name+" did not grant this standing approval", "ask "+nameGrantors(sa)+" or an operator")
 		}
@@ -112,18 +112,18 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 		next := *sa
 		next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
 		shown = next
-		rec := s.Store.NewRecord(by, now)
+		rec := a.Store.NewRecord(by, now)
 		rec.Standing = &next
 		return rec, nil
 	})
 	switch {
 	case errors.Is(err, store.ErrNoChange):
-		return sa, s.revokeCalls(ctx, sa.ID, sa.Seq)
+		return sa, a.revokeCalls(ctx, sa.ID, sa.Seq)
 	case err != nil:
 		return nil, err
 	}
 	shown.Seq = seq
-	return &shown, s.revokeCalls(ctx, sa.ID, seq)
+	return &shown, a.revokeCalls(ctx, sa.ID, seq)
 }
 
 // revokeCalls revokes the calls that a standing approval allowed and no worker has
@@ -132,15 +132,15 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 // that read came after the revocation (at seq), it finds the revocation. If it came before,
 // the allowing record is older than seq and now in the view, and the first of the two
 // writes, start or revoke, wins.
-func (s *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq uint64) error {
-	if err := s.Store.WaitForSequence(ctx, seq); err != nil {
+func (a *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq uint64) error {
+	if err := a.Store.WaitForSequence(ctx, seq); err != nil {
 		return notRevokedError(err)
 	}
-	for _, c := range s.View.OpenCalls() {
+	for _, c := range a.View.OpenCalls() {
 		if !reliesOnStandingApproval(c, id) {
 			continue
 		}
-		_, err := s.Update(ctx, "revoke", c.Key, s.Self, func(ctx context.Context, m *toolcall.Machine) error {
+		_, err := a.Update(ctx, "revoke", c.Key, a.Self, func(ctx context.Context, m *toolcall.Machine) error {
 			if !reliesOnStandingApproval(m.Call(), id) {
 				return store.ErrNoChange
 			}

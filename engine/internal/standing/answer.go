@@ -23,14 +23,14 @@ import (
 // ResponseFor finds a standing approval that answers the approval request which the policy
 // wants to open about a call. It answers only if use, such as Spend, accepts that.
 // On any error a person is asked.
-func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
-	now := s.View.Book.Clock(store.JournalTime())
-	candidates := s.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
+func (a *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
+	now := a.View.Book.Clock(store.JournalTime())
+	candidates := a.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
 	}
 	for _, sa := range candidates {
-		if !isInScope(sa, c) || !s.answersFor(ctx, sa, c, d, now) {
+		if !isInScope(sa, c) || !a.answersFor(ctx, sa, c, d, now) {
 			continue
 		}
 		amount, err := amountOf(c.Input, sa.Terms.Budget)
@@ -38,7 +38,7 @@ func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permiss
 			err = use(ctx, sa, c, amount)
 		}
 		if err != nil {
-			s.Log.Info("a standing approval does not answer", "standing_approval", string(sa.ID), "call", c.Key.String(), "error", err)
+			a.Log.Info("a standing approval does not answer", "standing_approval", string(sa.ID), "call", c.Key.String(), "error", err)
 			continue
 		}
 		out := d
@@ -79,23 +79,23 @@ func isInScope(s *toolcall.StandingApproval, c *toolcall.Call) bool {
 // answersFor reports whether a standing approval answers the approval request that the
 // policy wants to open: it is the same request as before, within what the policy now allows
 // to be remembered, and the approval's rules cover the call.
-func (s *Approvals) answersFor(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
+func (a *Approvals) answersFor(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
 	if d.Rule != sa.Rule || decide.SourceOf(d) != sa.Source || d.Reason != sa.Reason {
 		return false
 	}
-	req := s.policyRequest(ctx, c)
-	if sa.Rule != "" && !s.ruleLets(ctx, req, sa, c, d, now) {
+	req := a.policyRequest(ctx, c)
+	if sa.Rule != "" && !a.ruleLets(ctx, req, sa, c, d, now) {
 		return false
 	}
-	if s.Policy.Covers(ctx, req, sa.Terms.Rules) != nil {
+	if a.Policy.Covers(ctx, req, sa.Terms.Rules) != nil {
 		return false
 	}
-	return len(sa.Within) == 0 || s.Policy.Covers(ctx, req, sa.Within) == nil
+	return len(sa.Within) == 0 || a.Policy.Covers(ctx, req, sa.Within) == nil
 }
 
 // ruleLets checks the approval against what the rules that ask allow to be remembered now:
 // they may have become stricter about the terms or about who must agree.
-func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, sa *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
+func (a *Approvals) ruleLets(ctx context.Context, req permission.Request, sa *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
 	r := d.Requirement.Remember
 	if r == nil || !now.Before(sa.GrantedAt.Add(r.TTL)) {
 		return false
@@ -110,7 +110,7 @@ func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, sa *to
 			return false // no approver approved a value for it
 		}
 	}
-	values, err := s.Policy.Values(ctx, req, paths)
+	values, err := a.Policy.Values(ctx, req, paths)
 	if err != nil {
 		return false
 	}
@@ -128,28 +128,28 @@ func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, sa *to
 
 // Spend checks in the journal that a standing approval is in force and, if its uses are
 // counted, records the use for this call.
-func (s *Approvals) Spend(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
+func (a *Approvals) Spend(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
 	entity := store.Entity[*toolcall.StandingApproval]{
 		Key:   sa.Key(),
 		Known: func() (*toolcall.StandingApproval, uint64, bool) { return sa, sa.Seq, sa.Counted() }, // else no write would find out whether it was revoked
 		Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
-			last, err := s.Store.LastStandingApproval(ctx, sa)
+			last, err := a.Store.LastStandingApproval(ctx, sa)
 			if err != nil {
 				return nil, 0, err
 			}
 			return last, last.Seq, nil
 		},
 	}
-	_, _, err := store.Update(ctx, s.Store, entity, func(_ context.Context, sa *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
+	_, _, err := store.Update(ctx, a.Store, entity, func(_ context.Context, sa *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		now := store.JournalTime()
-		next, err := sa.Spend(c.Key, c.Input, amount, s.View.Book.Clock(now))
+		next, err := sa.Spend(c.Key, c.Input, amount, a.View.Book.Clock(now))
 		switch {
 		case err != nil:
 			return nil, err
 		case next == nil || !sa.Counted():
 			return nil, store.ErrNoChange
 		}
-		rec := s.Store.NewRecord(s.Self, now)
+		rec := a.Store.NewRecord(a.Self, now)
 		rec.Standing = next
 		return rec, nil
 	})
@@ -161,9 +161,9 @@ func (s *Approvals) Spend(ctx context.Context, sa *toolcall.StandingApproval, c 
 
 // EndedReason returns why a call that standing approvals allowed must no longer begin, or ""
 // if it may. An approval that is used up has already counted this call.
-func (s *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, error) {
+func (a *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, error) {
 	for _, id := range c.Decision.StandingApprovals() {
-		if why, err := s.endedReason(ctx, id); err != nil || why != "" {
+		if why, err := a.endedReason(ctx, id); err != nil || why != "" {
 			return why, err
 		}
 	}
@@ -172,15 +172,15 @@ func (s *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, 
 
 // endedReason returns why a standing approval has ended, according to the journal; "" if
 // it has not, or is only used up.
-func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (string, error) {
-	sa, err := s.Store.LastStandingApproval(ctx, cmp.Or(s.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: s.Space}))
+func (a *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (string, error) {
+	sa, err := a.Store.LastStandingApproval(ctx, cmp.Or(a.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: a.Space}))
 	if err != nil {
 		return "", err
 	}
 	if sa.GrantedAt.IsZero() {
 		return "the standing approval " + string(id) + " that allowed it is unknown", nil
 	}
-	if state := sa.State(s.View.Book.Clock(store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
+	if state := sa.State(a.View.Book.Clock(store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
 		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
 	}
 	return "", nil

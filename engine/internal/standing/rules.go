@@ -30,7 +30,7 @@ func rulesFit(rules []message.PermissionRule) error {
 // completeRules completes the rules: they must be allow rules for the tool, no
 // wider than those suggested (unless rules of the policy limit them), and cover
 // this very call.
-func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *toolcall.StandingTerms, l limits) error {
+func (a *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *toolcall.StandingTerms, l limits) error {
 	if len(t.Rules) == 0 {
 		t.Rules = c.Suggested
 		if l.byRule != nil {
@@ -51,14 +51,14 @@ func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *tool
 		}
 		r.Source = "remembered"
 	}
-	return s.Covers(ctx, c, t.Rules)
+	return a.Covers(ctx, c, t.Rules)
 }
 
 // Covers refuses rules that do not cover a call, or that include a rule which is not about
 // the call: one that does not cover it alone and is not needed to cover it.
-func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) error {
-	req := s.policyRequest(ctx, c)
-	if err := s.Policy.Covers(ctx, req, rules); err != nil {
+func (a *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) error {
+	req := a.policyRequest(ctx, c)
+	if err := a.Policy.Covers(ctx, req, rules); err != nil {
 		return decide.ForbiddenError("the rules to remember do not cover this call: "+err.Error(), "remember a rule that covers the call that you approve")
 	}
 	if len(rules) < 2 {
@@ -66,7 +66,7 @@ func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []messag
 	}
 	for i, r := range rules {
 		others := slices.Delete(slices.Clone(rules), i, i+1)
-		if s.Policy.Covers(ctx, req, []message.PermissionRule{r}) != nil && s.Policy.Covers(ctx, req, others) == nil {
+		if a.Policy.Covers(ctx, req, []message.PermissionRule{r}) != nil && a.Policy.Covers(ctx, req, others) == nil {
 			return decide.ForbiddenError("the rule "+textOf(r)+" is not about this call", "leave it out")
 		}
 	}
@@ -168,7 +168,7 @@ func SuggestedRules(c *toolcall.Call, rules []message.PermissionRule) []message.
 
 // Grant makes the standing approval that all approvals of a call agree on. There is none if
 // any of them remembers nothing, or something else.
-func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) ([]toolcall.StandingApproval, error) {
+func (a *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) ([]toolcall.StandingApproval, error) {
 	by := c.Tally().Approvals
 	if len(by) == 0 || by[0].Remember == nil || c.Request == nil {
 		return nil, nil
@@ -179,7 +179,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 		}
 	}
 	sa := toolcall.StandingApproval{
-		ID: toolcall.NewStandingID(c.Key, c.Digest), Space: s.Space, Tool: c.Tool, Definition: c.DefinitionHash(), Terms: *by[0].Remember,
+		ID: toolcall.NewStandingID(c.Key, c.Digest), Space: a.Space, Tool: c.Tool, Definition: c.DefinitionHash(), Terms: *by[0].Remember,
 		Rule: c.Request.Rule, Source: c.Request.Source, Reason: c.Request.Reason,
 		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c),
 		From: c.Key, Digest: c.Digest, GrantedAt: now,
@@ -199,7 +199,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 		sa.Terms.Until = end
 	}
 	var err error
-	sa.Same, err = s.Policy.Values(ctx, s.Judge.Request(s.Snapshot(ctx, c, nil)), limits.Same)
+	sa.Same, err = a.Policy.Values(ctx, a.Judge.Request(a.Snapshot(ctx, c, nil)), limits.Same)
 	if err != nil {
 		return nil, decide.ForbiddenError("cannot read from this call the values that later calls must share: "+err.Error(), "approve the call without remembering it")
 	}

@@ -54,8 +54,8 @@ type Approvals struct{ Parts }
 func New(p Parts) *Approvals { return &Approvals{p} }
 
 // policyRequest makes the policy request for a call with its session's rules.
-func (s *Approvals) policyRequest(ctx context.Context, c *toolcall.Call) permission.Request {
-	return s.Judge.Request(s.Snapshot(ctx, c, s.View.Rules(c)))
+func (a *Approvals) policyRequest(ctx context.Context, c *toolcall.Call) permission.Request {
+	return a.Judge.Request(a.Snapshot(ctx, c, a.View.Rules(c)))
 }
 
 // Take takes from a rule's budget what a call claims. It returns why the rule does not
@@ -75,13 +75,13 @@ const maxExhausted = 32
 // has each of them in force. If one cannot be read, a person is asked. What the engine
 // cannot carry out as the rules demand is denied. A rule whose budget has no room,
 // according to take, does not allow.
-func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call, take Take) decide.Verdict {
+func (a *Approvals) Consult(ctx context.Context, c *toolcall.Call, take Take) decide.Verdict {
 	var exhausted []permission.Exhausted
 	for {
-		v := s.consultRules(ctx, c, exhausted)
+		v := a.consultRules(ctx, c, exhausted)
 		v.Exhausted = exhausted
 		var ok bool
-		if v.Decision, ok = s.Judge.Enforce(c, v.Decision); !ok {
+		if v.Decision, ok = a.Judge.Enforce(c, v.Decision); !ok {
 			v.StandingApprovals = nil
 		}
 		claim := v.Decision.Budget
@@ -100,21 +100,21 @@ func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call, take Take) de
 	}
 }
 
-func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhausted []permission.Exhausted) decide.Verdict {
+func (a *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhausted []permission.Exhausted) decide.Verdict {
 	for {
-		rules := s.View.SessionRules(c)
-		d, why := s.Judge.DecideAndExplain(ctx, s.Snapshot(ctx, c, view.WithoutStandingApprovals(rules)).WithBudgets(exhausted))
-		on := s.reliesOn(ctx, c, d, rules)
-		ended, err := s.hasEnded(ctx, on)
+		rules := a.View.SessionRules(c)
+		d, why := a.Judge.DecideAndExplain(ctx, a.Snapshot(ctx, c, view.WithoutStandingApprovals(rules)).WithBudgets(exhausted))
+		on := a.reliesOn(ctx, c, d, rules)
+		ended, err := a.hasEnded(ctx, on)
 		switch {
 		case err == nil && !ended:
 			return decide.Verdict{Decision: d, Why: why, StandingApprovals: on, Known: len(rules)}
-		case err == nil && len(s.View.SessionRules(c)) < len(rules):
+		case err == nil && len(a.View.SessionRules(c)) < len(rules):
 			continue // the view now has the one that ended
 		case err != nil:
-			s.Log.Warn("cannot read standing approvals; they do not count", "call", c.Key.String(), "error", err)
+			a.Log.Warn("cannot read standing approvals; they do not count", "call", c.Key.String(), "error", err)
 		}
-		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(ctx, c, nil).WithBudgets(exhausted))
+		d, why = a.Judge.DecideAndExplain(ctx, a.Snapshot(ctx, c, nil).WithBudgets(exhausted))
 		return decide.Verdict{Decision: d, Why: why, Known: len(rules)}
 	}
 }
@@ -122,7 +122,7 @@ func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhauste
 // reliesOn returns the standing approvals in the session's rules without which a decision
 // would not allow: the oldest one that suffices alone or else, if only several together
 // cover the call, all about the tool.
-func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission.Decision, rules []view.SessionRule) []toolcall.StandingID {
+func (a *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission.Decision, rules []view.SessionRule) []toolcall.StandingID {
 	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule || d.Budget != nil {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission
 		byStanding[r.Standing] = append(byStanding[r.Standing], r.PermissionRule)
 	}
 	allows := func(rules []message.PermissionRule) bool {
-		return s.Judge.Decide(permission.WithTrial(ctx), s.Snapshot(ctx, c, rules)).Behavior == message.BehaviorAllow
+		return a.Judge.Decide(permission.WithTrial(ctx), a.Snapshot(ctx, c, rules)).Behavior == message.BehaviorAllow
 	}
 	if len(ids) == 0 || d.Rule != permission.SessionRuleName && allows(nil) {
 		return nil
@@ -152,9 +152,9 @@ func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission
 }
 
 // hasEnded reports whether the journal has one of the standing approvals as ended.
-func (s *Approvals) hasEnded(ctx context.Context, ids []toolcall.StandingID) (bool, error) {
+func (a *Approvals) hasEnded(ctx context.Context, ids []toolcall.StandingID) (bool, error) {
 	for _, id := range ids {
-		why, err := s.endedReason(ctx, id)
+		why, err := a.endedReason(ctx, id)
 		if err != nil || why != "" {
 			return why != "", err
 		}

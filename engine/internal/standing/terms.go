@@ -15,7 +15,7 @@ import (
 // CompleteTerms fills in what an approver wants remembered about a call. It refuses terms
 // that do not cover the call, or are wider than the response to this approval request
 // may be.
-func (s *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolcall.StandingTerms, now time.Time) (*toolcall.StandingTerms, error) {
+func (a *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolcall.StandingTerms, now time.Time) (*toolcall.StandingTerms, error) {
 	if c.Hides() { // the terms and counted values would show it
 		return nil, HiddenError()
 	}
@@ -31,10 +31,10 @@ func (s *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolc
 	if err != nil {
 		return nil, err
 	}
-	if err := s.completeRules(ctx, c, &t, limits); err != nil {
+	if err := a.completeRules(ctx, c, &t, limits); err != nil {
 		return nil, err
 	}
-	return &t, s.checkBudget(c, t.Budget)
+	return &t, a.checkBudget(c, t.Budget)
 }
 
 // checkTerms refuses terms that make no sense for any call.
@@ -114,7 +114,7 @@ func (l limits) byRules(t *toolcall.StandingTerms, now time.Time) error {
 }
 
 // checkBudget checks that the budget sums a number that the call has.
-func (s *Approvals) checkBudget(c *toolcall.Call, b *toolcall.Budget) error {
+func (a *Approvals) checkBudget(c *toolcall.Call, b *toolcall.Budget) error {
 	if b == nil {
 		return nil
 	}

@@ -17,16 +17,16 @@ import (
 // unasking is a journal that delivers everything, wanted or not.
 type unasking struct{ *engine.Memory }
 
-func (j unasking) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
-	return j.Memory.Watch(ctx, after, struct{ toolcall.Sink }{sink})
+func (u unasking) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
+	return u.Memory.Watch(ctx, after, struct{ toolcall.Sink }{sink})
 }
 
 // lossy is a journal that stores event records, loses their acknowledgements and then cannot
 // be read.
 type lossy struct{ *engine.Memory }
 
-func (j lossy) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
-	_, _ = j.Memory.Append(ctx, rec, prev)
+func (l lossy) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
+	_, _ = l.Memory.Append(ctx, rec, prev)
 	return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement"}
 }
 

@@ -257,36 +257,36 @@ type inFlight struct {
 
 // put stores a copy: the writer may be sending the event record again while the watch
 // sets the call's sequence.
-func (o *inFlight) put(rec *toolcall.EventRecord) {
+func (i *inFlight) put(rec *toolcall.EventRecord) {
 	copied := *rec
 	if rec.Call != nil {
 		copied.Call = rec.Call.Clone()
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.ended {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended {
 		return
 	}
-	if o.records == nil {
-		o.records = map[string]*toolcall.EventRecord{}
+	if i.records == nil {
+		i.records = map[string]*toolcall.EventRecord{}
 	}
-	o.records[rec.ID] = &copied
+	i.records[rec.ID] = &copied
 }
 
 // takeRecord removes and returns the event record with this id, or nil.
-func (o *inFlight) takeRecord(id string) *toolcall.EventRecord {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	rec := o.records[id]
-	delete(o.records, id)
+func (i *inFlight) takeRecord(id string) *toolcall.EventRecord {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	rec := i.records[id]
+	delete(i.records, id)
 	return rec
 }
 
 // dropAll removes everything, because the watch has ended.
-func (o *inFlight) dropAll() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.records, o.ended = nil, true
+func (i *inFlight) dropAll() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.records, i.ended = nil, true
 }
 
 // JournalTime is the current time as the journal stores it: without a monotonic reading,

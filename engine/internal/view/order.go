@@ -18,14 +18,14 @@ type entry struct {
 	call  *toolcall.Call
 }
 
-func (a entry) compare(b entry) int {
-	if n := cmp.Or(cmp.Compare(a.value, b.value), cmp.Compare(a.first, b.first)); n != 0 || a.call == nil || b.call == nil {
+func (e entry) compare(b entry) int {
+	if n := cmp.Or(cmp.Compare(e.value, b.value), cmp.Compare(e.first, b.first)); n != 0 || e.call == nil || b.call == nil {
 		return n
 	}
-	if a.call == b.call {
+	if e.call == b.call {
 		return 0
 	}
-	return a.call.Key.Compare(b.call.Key)
+	return e.call.Key.Compare(b.call.Key)
 }
 
 // order keeps calls sorted, in blocks, so the cost of a page depends only on its size and

@@ -131,20 +131,20 @@ func (p *peer) post(ctx context.Context, text string) *http.Request {
 }
 
 // read passes on the messages of an HTTP response, which is JSON or a stream.
-func (x *exchange) read(r *http.Request, p *peer) {
-	defer close(x.messages)
+func (e *exchange) read(r *http.Request, p *peer) {
+	defer close(e.messages)
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return // the client or the gateway disconnected
 	}
 	defer res.Body.Close()
-	x.status = res.StatusCode
+	e.status = res.StatusCode
 	if s := res.Header.Get("Mcp-Session-Id"); s != "" {
 		p.session = s
 	}
 	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
 		if raw, err := io.ReadAll(res.Body); err == nil {
-			x.hand(raw)
+			e.hand(raw)
 		}
 		return
 	}
@@ -152,38 +152,38 @@ func (x *exchange) read(r *http.Request, p *peer) {
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data:"); ok && strings.TrimSpace(data) != "" {
-			x.hand([]byte(strings.TrimSpace(data)))
+			e.hand([]byte(strings.TrimSpace(data)))
 		}
 	}
 }
 
 // hand passes on one message. Text that is not a message has only raw.
-func (x *exchange) hand(raw []byte) {
+func (e *exchange) hand(raw []byte) {
 	m := &message{raw: string(bytes.TrimSpace(raw))}
 	_ = json.Unmarshal(raw, m) // the test sees the text
-	x.messages <- m
+	e.messages <- m
 }
 
 // next returns the next message, or nil after the end of the exchange.
-func (x *exchange) next() *message {
-	x.t.Helper()
+func (e *exchange) next() *message {
+	e.t.Helper()
 	select {
-	case m := <-x.messages:
+	case m := <-e.messages:
 		return m
 	case <-time.After(patience):
-		x.t.Fatalf("request %s gets no message", x.id)
+		e.t.Fatalf("request %s gets no message", e.id)
 		return nil
 	}
 }
 
 // response waits for the response and returns it with the messages before it.
-func (x *exchange) response() (*message, []*message) {
-	x.t.Helper()
+func (e *exchange) response() (*message, []*message) {
+	e.t.Helper()
 	var before []*message
 	for {
-		m := x.next()
+		m := e.next()
 		if m == nil {
-			x.t.Fatalf("request %s ended without a response, after %d messages", x.id, len(before))
+			e.t.Fatalf("request %s ended without a response, after %d messages", e.id, len(before))
 		}
 		if m.Method == "" {
 			return m, before
@@ -237,10 +237,10 @@ func (r *result) text() string {
 }
 
 // result waits for the response, which must be a result.
-func (x *exchange) result() *result {
-	x.t.Helper()
-	m, _ := x.response()
-	return m.result(x.t)
+func (e *exchange) result() *result {
+	e.t.Helper()
+	m, _ := e.response()
+	return m.result(e.t)
 }
 
 func (m *message) result(t testing.TB) *result {

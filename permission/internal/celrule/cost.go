@@ -104,9 +104,9 @@ func simpleCost(e celast.Expr) (uint64, bool) {
 // Each validator walks the whole expression, and together they take as long as type checking.
 type unlessSimple struct{ cel.ASTValidator }
 
-func (v unlessSimple) Validate(env *cel.Env, config cel.ValidatorConfig, a *celast.AST, issues *cel.Issues) {
+func (u unlessSimple) Validate(env *cel.Env, config cel.ValidatorConfig, a *celast.AST, issues *cel.Issues) {
 	if _, simple := simpleCost(a.Expr()); !simple {
-		v.ASTValidator.Validate(env, config, a, issues)
+		u.ASTValidator.Validate(env, config, a, issues)
 	}
 }
 

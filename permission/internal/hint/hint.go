@@ -90,35 +90,35 @@ var (
 )
 
 // Explain returns the hint, and whether the fault is an unknown name.
-func (x Expression) Explain() (unknownName bool, hint string) {
-	hint = find("faults", strings.TrimRight(x.Before, " \t")+"¦"+x.Rest+"¦¦"+x.Message)
-	m := unknown.FindStringSubmatch(x.Message)
+func (e Expression) Explain() (unknownName bool, hint string) {
+	hint = find("faults", strings.TrimRight(e.Before, " \t")+"¦"+e.Rest+"¦¦"+e.Message)
+	m := unknown.FindStringSubmatch(e.Message)
 	switch {
 	case m == nil:
 		return false, hint
 	case m[1] == "undefined field":
-		return true, x.explainField(m[2])
+		return true, e.explainField(m[2])
 	default:
-		return true, cmp.Or(hint, x.explainName(m[2]))
+		return true, cmp.Or(hint, e.explainName(m[2]))
 	}
 }
 
-func (x Expression) explainField(name string) string {
-	path := pathBefore.FindString(strings.TrimSuffix(x.Before, "?"))
-	if asked := pathInHas.FindStringSubmatch(x.Rest); path == "has" && asked != nil {
+func (e Expression) explainField(name string) string {
+	path := pathBefore.FindString(strings.TrimSuffix(e.Before, "?"))
+	if asked := pathInHas.FindStringSubmatch(e.Rest); path == "has" && asked != nil {
 		path = asked[1]
 	}
-	names, known := x.Scope.Fields(path)
+	names, known := e.Scope.Fields(path)
 	if hint := DidYouMean(name, names); hint != "" || !known || len(names) == 0 {
 		return hint
 	}
 	return path + " has " + joinNames(names)
 }
 
-func (x Expression) explainName(name string) string {
-	known, none := x.Scope.Variables(), Variables
-	if strings.HasPrefix(x.Rest, "(") {
-		known, none = append(x.Scope.Functions(), known...), "there is no such function; askance policy vars lists them"
+func (e Expression) explainName(name string) string {
+	known, none := e.Scope.Variables(), Variables
+	if strings.HasPrefix(e.Rest, "(") {
+		known, none = append(e.Scope.Functions(), known...), "there is no such function; askance policy vars lists them"
 	}
 	return cmp.Or(DidYouMean(name, known), none)
 }

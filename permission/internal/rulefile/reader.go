@@ -267,13 +267,13 @@ func mapOrder(n ast.Node) []string {
 
 type instant struct{ time.Time }
 
-func (t *instant) readNode(d *reader, n ast.Node, field string) {
+func (i *instant) readNode(d *reader, n ast.Node, field string) {
 	s, ok := d.readText(n, field)
 	if !ok {
 		return
 	}
 	var err error
-	if t.Time, err = time.Parse(time.RFC3339, s); err != nil {
+	if i.Time, err = time.Parse(time.RFC3339, s); err != nil {
 		d.addFault(n, field, display.Quoted(s)+" is not a time", "write a time such as 2026-11-21T09:00:00Z")
 	}
 }

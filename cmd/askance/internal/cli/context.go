@@ -352,21 +352,21 @@ func (of settingsOf) values(name string) (map[string][]string, error) {
 	return out, nil
 }
 
-func (all contexts) find(name string) (settingsOf, error) {
-	of, ok := all.Named[name]
+func (c contexts) find(name string) (settingsOf, error) {
+	of, ok := c.Named[name]
 	if !ok {
-		names := slices.Sorted(maps.Keys(all.Named))
+		names := slices.Sorted(maps.Keys(c.Named))
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "find context", What: fmt.Sprintf("there is no context %q%s", name, didYouMean("", spelling.Nearest(name, names))), Hint: "askance context list shows the contexts"}
 	}
 	return of, nil
 }
 
-func (all contexts) write() error {
+func (c contexts) write() error {
 	path := contextsFile()
 	if path == "" {
 		return usagef("cannot find a home folder for the contexts: set XDG_CONFIG_HOME")
 	}
-	data, err := yaml.Marshal(all)
+	data, err := yaml.Marshal(c)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}

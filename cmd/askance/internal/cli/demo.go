@@ -260,7 +260,7 @@ type asker struct {
 	story *story.Story
 }
 
-func (k *asker) Name() string { return k.env.cfg.As }
+func (a *asker) Name() string { return a.env.cfg.As }
 
 // The choices that are not kinds of a response.
 const (
@@ -269,10 +269,10 @@ const (
 )
 
 // SubmitResponse implements demo.Approver. The story pauses while it asks.
-func (k *asker) SubmitResponse(ctx context.Context, c *toolcall.Call, refused error) (toolcall.Response, error) {
-	release := k.story.Hold()
+func (a *asker) SubmitResponse(ctx context.Context, c *toolcall.Call, refused error) (toolcall.Response, error) {
+	release := a.story.Hold()
 	defer release()
-	env := k.env
+	env := a.env
 	env.notef("\n%s", callText(env.err, c))
 	if refused != nil {
 		env.notef("%s %s\n", env.err.Bad("not accepted:"), term.SafeLine(refused.Error()))
@@ -291,22 +291,22 @@ func (k *asker) SubmitResponse(ctx context.Context, c *toolcall.Call, refused er
 	if choice == chooseLeave {
 		return toolcall.Response{}, errAborted
 	}
-	return k.details(ctx, c, choice)
+	return a.details(ctx, c, choice)
 }
 
-func (k *asker) details(ctx context.Context, c *toolcall.Call, choice string) (toolcall.Response, error) {
+func (a *asker) details(ctx context.Context, c *toolcall.Call, choice string) (toolcall.Response, error) {
 	text := ""
 	switch choice {
 	case chooseEdit:
 		text = asked.Editable(c.Input)
-		err := k.env.runForm(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(toolcall.MaxInputBytes).ShowLineNumbers(true).Value(&text))
-		k.env.notef("%s", diffText(k.env.err, asked.Changes(c.Input, text)))
+		err := a.env.runForm(ctx, huh.NewText().Title("Arguments").Lines(10).CharLimit(toolcall.MaxInputBytes).ShowLineNumbers(true).Value(&text))
+		a.env.notef("%s", diffText(a.env.err, asked.Changes(c.Input, text)))
 		return toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text}, err
 	case string(toolcall.ResponseReject):
-		err := k.env.runForm(ctx, huh.NewInput().Title("Feedback for the model").Value(&text))
+		err := a.env.runForm(ctx, huh.NewInput().Title("Feedback for the model").Value(&text))
 		return toolcall.Response{Kind: toolcall.ResponseReject, Feedback: text}, err
 	case string(toolcall.ResponseRespond):
-		err := k.env.runForm(ctx, huh.NewInput().Title("Result").Value(&text))
+		err := a.env.runForm(ctx, huh.NewInput().Title("Result").Value(&text))
 		return toolcall.Response{Kind: toolcall.ResponseRespond, Output: text}, err
 	}
 	return toolcall.Response{Kind: toolcall.ResponseApprove}, nil

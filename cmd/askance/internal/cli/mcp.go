@@ -120,11 +120,11 @@ connect.`,
 	return c
 }
 
-func (m *proxying) run(ctx context.Context, env *environment) error {
-	if err := m.door.check(env); err != nil {
+func (p *proxying) run(ctx context.Context, env *environment) error {
+	if err := p.door.check(env); err != nil {
 		return err
 	}
-	ups, err := m.readUpstreams()
+	ups, err := p.readUpstreams()
 	if err != nil {
 		return err
 	}
@@ -140,33 +140,33 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	client, end, err := m.connect(ctx, env, toolcall.RoleRuntime)
+	client, end, err := p.connect(ctx, env, toolcall.RoleRuntime)
 	if err != nil {
 		return err
 	}
 	defer end()
-	vote, endVote, err := m.voter(ctx, env)
+	vote, endVote, err := p.voter(ctx, env)
 	if err != nil {
 		return err
 	}
 	defer endVote()
 	g, err := mcp.New(mcp.Config{
-		Askance: client, Vote: vote, Upstreams: ups, Session: message.SessionID(m.session), Principal: env.cfg.As, Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
-		Hold: m.hold, Block: m.block, Legs: m.legs, NoWaitTool: m.noWait, NoJoin: m.noJoin, HideEdits: m.hideEdits, Version: buildInfo().Version, Log: env.log,
+		Askance: client, Vote: vote, Upstreams: ups, Session: message.SessionID(p.session), Principal: env.cfg.As, Agent: p.agent, Key: key, Inbox: strings.TrimSuffix(p.inbox, "/"),
+		Hold: p.hold, Block: p.block, Legs: p.legs, NoWaitTool: p.noWait, NoJoin: p.noJoin, HideEdits: p.hideEdits, Version: buildInfo().Version, Log: env.log,
 	})
 	if err != nil {
 		return err
 	}
 	defer g.Close()
-	if m.http == "" {
+	if p.http == "" {
 		return g.ServeStdio(ctx, env.cfg.As, env.in, env.out)
 	}
-	return m.serveHTTP(ctx, env, g)
+	return p.serveHTTP(ctx, env, g)
 }
 
 // connect reaches askance, over HTTP with a token that must have the role.
-func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.Role) (c engine.Client, end func(), err error) {
-	l, err := m.door.connect(ctx, env, role)
+func (p *proxying) connect(ctx context.Context, env *environment, role toolcall.Role) (c engine.Client, end func(), err error) {
+	l, err := p.door.connect(ctx, env, role)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,7 +174,7 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 		return nil, nil, &message.Error{Code: message.CodeForbidden, Op: "mcp", What: "the token of " + env.cfg.As + " lacks the role " + string(role), Hint: hook.TokenHint(string(role))}
 	}
 	if !strings.HasPrefix(env.cfg.Server, overSocket) { // browsers open links to it
-		m.inbox = cmp.Or(m.inbox, env.cfg.Server)
+		p.inbox = cmp.Or(p.inbox, env.cfg.Server)
 	}
 	return l, l.Close, nil
 }
@@ -182,19 +182,19 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 var errFormTokens = errors.New("--form needs one principal, and --http has those of a token file: leave out one of them")
 
 // voter responds in the name of the one principal that the operator states.
-func (m *proxying) voter(ctx context.Context, env *environment) (vote func(context.Context, string, toolcall.Response) error, end func(), err error) {
-	if !m.form {
+func (p *proxying) voter(ctx context.Context, env *environment) (vote func(context.Context, string, toolcall.Response) error, end func(), err error) {
+	if !p.form {
 		return nil, func() {}, nil
 	}
-	if m.http != "" && env.tokenFile() != "" {
+	if p.http != "" && env.tokenFile() != "" {
 		return nil, nil, usageError{errFormTokens}
 	}
-	c, end, err := m.connect(ctx, env, toolcall.RoleApprover)
+	c, end, err := p.connect(ctx, env, toolcall.RoleApprover)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, _ string, r toolcall.Response) error {
-		if m.isOpen != nil && !m.isOpen() {
+		if p.isOpen != nil && !p.isOpen() {
 			return errFormTokens
 		}
 		_, err := c.SubmitResponse(ctx, r)
@@ -202,22 +202,22 @@ func (m *proxying) voter(ctx context.Context, env *environment) (vote func(conte
 	}, end, nil
 }
 
-func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gateway) error {
+func (p *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gateway) error {
 	path := env.tokenFile()
-	if err := mcp.CheckAddress(m.http, path != "", env.cfg.HTTPCert != "" || env.cfg.HTTPInsecure); err != nil {
+	if err := mcp.CheckAddress(p.http, path != "", env.cfg.HTTPCert != "" || env.cfg.HTTPInsecure); err != nil {
 		return usageError{err}
 	}
-	admission, err := m.admission(env, path)
+	admission, err := p.admission(env, path)
 	if err != nil {
 		return err
 	}
 	go admission.Run(ctx, nil)
-	m.isOpen = admission.IsOpen
+	p.isOpen = admission.IsOpen
 	cfg := mcp.HTTPConfig{Origins: env.cfg.HTTPOrigins, Authenticate: func(r *http.Request) (string, error) { return env.cfg.runtimeOf(admission.Authenticate(r)) }}
 	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", m.http)
+	listener, err := lc.Listen(ctx, "tcp", p.http)
 	if err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "mcp", What: "cannot listen at " + m.http, Hint: "choose another address with --http", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: "mcp", What: "cannot listen at " + p.http, Hint: "choose another address with --http", Err: err}
 	}
 	cfg.Public = !auth.LoopbackHost(listener.Addr().String())
 	server := &http.Server{Handler: g.Handler(cfg), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
@@ -287,11 +287,11 @@ type upstreamEntry struct {
 
 const maxUpstreams = 256 << 10
 
-func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
-	if m.upstreams == "" {
-		return []*mcp.Upstream{{Command: m.argv, Idempotent: m.idempotent, TrustAnnotations: m.trust}}, nil
+func (p *proxying) readUpstreams() ([]*mcp.Upstream, error) {
+	if p.upstreams == "" {
+		return []*mcp.Upstream{{Command: p.argv, Idempotent: p.idempotent, TrustAnnotations: p.trust}}, nil
 	}
-	text, err := textfile.Read("--upstreams", m.upstreams, maxUpstreams)
+	text, err := textfile.Read("--upstreams", p.upstreams, maxUpstreams)
 	if err != nil {
 		return nil, err
 	}
@@ -299,9 +299,9 @@ func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 		Upstreams map[string]upstreamEntry `yaml:"upstreams"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict(), yaml.DisallowUnknownField()); err != nil {
-		return nil, usagef("--upstreams: %s cannot be read: %s", m.upstreams, yaml.FormatError(err, false, false))
+		return nil, usagef("--upstreams: %s cannot be read: %s", p.upstreams, yaml.FormatError(err, false, false))
 	}
-	folder, err := filepath.Abs(filepath.Dir(m.upstreams)) // an editor starts the command in a folder of its choice
+	folder, err := filepath.Abs(filepath.Dir(p.upstreams)) // an editor starts the command in a folder of its choice
 	if err != nil {
 		return nil, err
 	}

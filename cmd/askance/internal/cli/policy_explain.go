@@ -130,19 +130,19 @@ func explainRequest(env *environment, x explaining, policy permission.Policy) (p
 	return x.when(req)
 }
 
-func (x explaining) when(req permission.Request) (permission.Request, error) {
-	if x.cfg.Mode != "" {
-		mode, err := permission.ParseMode(x.cfg.Mode)
+func (e explaining) when(req permission.Request) (permission.Request, error) {
+	if e.cfg.Mode != "" {
+		mode, err := permission.ParseMode(e.cfg.Mode)
 		if err != nil {
 			return req, usagef("--mode: %w", err)
 		}
 		req.Mode = mode
 	}
 	switch {
-	case x.now != "":
-		now, err := time.Parse(time.RFC3339, x.now)
+	case e.now != "":
+		now, err := time.Parse(time.RFC3339, e.now)
 		if err != nil {
-			return req, usagef("--now is %q, use a time such as 2026-11-21T12:00:00Z", x.now)
+			return req, usagef("--now is %q, use a time such as 2026-11-21T12:00:00Z", e.now)
 		}
 		req.Now = now
 	case req.Now.IsZero():

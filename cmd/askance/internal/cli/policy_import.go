@@ -85,9 +85,9 @@ func runImport(env *environment, p importing, path string) error {
 }
 
 // importOptions returns options with the declared tools, or with AgentScope's own.
-func (p importing) importOptions() (permission.Options, error) {
-	opts, err := p.options()
-	if err != nil || p.cfg.Tools != "" {
+func (i importing) importOptions() (permission.Options, error) {
+	opts, err := i.options()
+	if err != nil || i.cfg.Tools != "" {
 		return opts, err
 	}
 	opts.AllowUnknownTools = true

@@ -239,10 +239,10 @@ type records struct {
 const labelWidth = 9
 
 // add adds a label with lines, or nothing if there are no lines.
-func (f *records) add(label string, lines ...string) {
+func (r *records) add(label string, lines ...string) {
 	for _, line := range lines {
-		for _, piece := range wrap(line, max(12, f.width-labelWidth)) {
-			f.lines = append(f.lines, f.dim(fmt.Sprintf("%-*s", labelWidth, label))+piece)
+		for _, piece := range wrap(line, max(12, r.width-labelWidth)) {
+			r.lines = append(r.lines, r.dim(fmt.Sprintf("%-*s", labelWidth, label))+piece)
 			label = ""
 		}
 	}

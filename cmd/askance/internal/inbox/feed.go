@@ -303,18 +303,18 @@ type history struct {
 
 // ask asks for finished calls, if the tab is shown and needs some: from the beginning if
 // again is set or the filter changed, else the next page.
-func (p *history) ask(m *model, again bool) tea.Cmd {
+func (h *history) ask(m *model, again bool) tea.Cmd {
 	l := m.list
 	words := strings.TrimSpace(l.filter.Value())
-	again = again || words != p.words || !p.known
-	if l.tab != tabHistory || p.asking || !again && (!p.more || l.row < len(l.rows(m))-1) {
+	again = again || words != h.words || !h.known
+	if l.tab != tabHistory || h.asking || !again && (!h.more || l.row < len(l.rows(m))-1) {
 		return nil
 	}
-	r := p.next
+	r := h.next
 	if again {
 		r = toolcall.ListRequest{V: 1, Session: m.cfg.Session, All: true, Phases: []toolcall.Phase{toolcall.PhaseFinished}, Newest: true, Words: words, Limit: historyPage}
 	}
-	p.asking = true
+	h.asking = true
 	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {
 		page, err := engine.List(ctx, r)
 		if r.Newest && errors.Is(err, message.ErrInvalid) { // an engine of an older version
@@ -322,27 +322,27 @@ func (p *history) ask(m *model, again bool) tea.Cmd {
 			page, err = engine.List(ctx, r)
 		}
 		found := listedHistory{words: words, first: again, request: r, page: page, err: err}
-		return func(m *model) tea.Cmd { return p.take(m, found) }
+		return func(m *model) tea.Cmd { return h.take(m, found) }
 	})
 }
 
 // take adds a page of finished calls.
-func (p *history) take(m *model, r listedHistory) tea.Cmd {
-	p.asking, p.err = false, r.err
+func (h *history) take(m *model, r listedHistory) tea.Cmd {
+	h.asking, h.err = false, r.err
 	if r.err != nil {
 		return nil
 	}
 	if r.first {
-		p.rows = nil
+		h.rows = nil
 	}
 	for _, c := range r.page.Calls {
-		p.rows = append(p.rows, &request{call: c, over: "finished"})
+		h.rows = append(h.rows, &request{call: c, over: "finished"})
 	}
-	p.words, p.known = r.words, true
-	p.next, p.more = r.request, r.page.Next != 0
-	p.next.After = r.page.Next
-	p.rev++
-	return p.ask(m, false) // the filter may have changed meanwhile
+	h.words, h.known = r.words, true
+	h.next, h.more = r.request, r.page.Next != 0
+	h.next.After = r.page.Next
+	h.rev++
+	return h.ask(m, false) // the filter may have changed meanwhile
 }
 
 // find returns a call that is open or in the loaded history.

@@ -39,16 +39,16 @@ func dueOf(c *toolcall.Call) time.Time {
 }
 
 // open reports whether it still needs a response.
-func (q *request) open() bool { return q.over == "" && q.call.State == message.ToolCallAsking }
+func (r *request) open() bool { return r.over == "" && r.call.State == message.ToolCallAsking }
 
 // awaits reports whether it waits for a person, who has not responded yet.
-func (q *request) awaits(who string) bool {
-	_, voted := q.call.VoteOf(who)
-	return !voted && asked.MayRespond(q.call, who) != asked.No
+func (r *request) awaits(who string) bool {
+	_, voted := r.call.VoteOf(who)
+	return !voted && asked.MayRespond(r.call, who) != asked.No
 }
 
 // isOn reports whether a tab shows it.
-func (q *request) isOn(t tab) bool { return tabOf(q) == t || q.leaving && q.left == t }
+func (r *request) isOn(t tab) bool { return tabOf(r) == t || r.leaving && r.left == t }
 
 const (
 	// linger is how long a call that left a tab stays there, so that a person who looks
@@ -74,14 +74,14 @@ type closedRequest struct {
 }
 
 // take updates the state of a call. by is who changed it last, if that is known.
-func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
-	if qs.all == nil {
-		qs.all, qs.past = map[toolcall.Key]*request{}, map[toolcall.Key]closedRequest{}
+func (r *requests) take(c *toolcall.Call, by string, now time.Time) {
+	if r.all == nil {
+		r.all, r.past = map[toolcall.Key]*request{}, map[toolcall.Key]closedRequest{}
 	}
-	if c.Seq < qs.past[c.Key].seq {
+	if c.Seq < r.past[c.Key].seq {
 		return
 	}
-	q := qs.all[c.Key]
+	q := r.all[c.Key]
 	finished := c.State == message.ToolCallFinished
 	switch {
 	case q != nil && (c.Seq < q.call.Seq || isSame(q, c)):
@@ -89,14 +89,14 @@ func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	case q == nil && finished:
 		return
 	case q == nil, c.State == message.ToolCallAsking && c.Request != nil:
-		qs.all[c.Key] = &request{call: c, due: dueOf(c)}
+		r.all[c.Key] = &request{call: c, due: dueOf(c)}
 	default:
 		q.move(c, by, now)
 	}
 	if finished {
-		qs.past[c.Key] = closedRequest{c.Seq, now}
+		r.past[c.Key] = closedRequest{c.Seq, now}
 	}
-	qs.rev++
+	r.rev++
 }
 
 // isSame reports whether a call has nothing new.
@@ -105,38 +105,38 @@ func isSame(q *request, c *toolcall.Call) bool {
 }
 
 // move updates a call that changed.
-func (q *request) move(c *toolcall.Call, by string, now time.Time) {
-	from := tabOf(q)
+func (r *request) move(c *toolcall.Call, by string, now time.Time) {
+	from := tabOf(r)
 	switch {
-	case q.open():
-		q.over = asked.Verdict(c, by)
-	case q.gone():
-		q.over = ""
+	case r.open():
+		r.over = asked.Verdict(c, by)
+	case r.gone():
+		r.over = ""
 	}
-	q.call, q.words, q.due = c, "", dueOf(c)
-	if q.over == "" && c.State == message.ToolCallFinished {
-		q.over, _ = endedText(c)
+	r.call, r.words, r.due = c, "", dueOf(c)
+	if r.over == "" && c.State == message.ToolCallFinished {
+		r.over, _ = endedText(c)
 	}
-	if from == tabOf(q) || q.leaving {
+	if from == tabOf(r) || r.leaving {
 		return
 	}
-	q.left, q.leaving, q.leftAt = from, true, now
-	q.why = q.over
+	r.left, r.leaving, r.leftAt = from, true, now
+	r.why = r.over
 	if c.State == message.ToolCallFinished && from != tabOpen {
-		q.why, _ = endedText(c)
+		r.why, _ = endedText(c)
 	}
 }
 
 // takeList adds a part of the list of open calls. With the last part comes listed, the
 // keys of the whole list; the result is then the open calls that the list lacks.
-func (qs *requests) takeList(calls []*toolcall.Call, listed map[toolcall.Key]bool, now time.Time) (missing []toolcall.Key) {
+func (r *requests) takeList(calls []*toolcall.Call, listed map[toolcall.Key]bool, now time.Time) (missing []toolcall.Key) {
 	for _, c := range calls {
-		qs.take(c, "", now)
+		r.take(c, "", now)
 	}
 	if listed == nil {
 		return nil
 	}
-	for k, q := range qs.all {
+	for k, q := range r.all {
 		if q.call.State != message.ToolCallFinished && !q.gone() && !listed[k] {
 			missing = append(missing, k)
 		}
@@ -147,50 +147,50 @@ func (qs *requests) takeList(calls []*toolcall.Call, listed map[toolcall.Key]boo
 
 const goneText = "gone: the engine no longer has it"
 
-func (q *request) gone() bool { return q.over == goneText }
+func (r *request) gone() bool { return r.over == goneText }
 
 // markGone records that the engine has no such call.
-func (qs *requests) markGone(k toolcall.Key, now time.Time) {
-	if q := qs.all[k]; q != nil && !q.gone() {
+func (r *requests) markGone(k toolcall.Key, now time.Time) {
+	if q := r.all[k]; q != nil && !q.gone() {
 		q.left = tabOf(q)
 		q.over, q.why, q.leaving, q.leftAt = goneText, goneText, true, now
-		qs.rev++
+		r.rev++
 	}
 }
 
 // drop forgets a call that finished unseen, among many others.
-func (qs *requests) drop(k toolcall.Key) {
-	delete(qs.all, k)
-	qs.rev++
+func (r *requests) drop(k toolcall.Key) {
+	delete(r.all, k)
+	r.rev++
 }
 
 // sweep lets calls leave their tabs, and forgets those that finished, except those that
 // keep reports.
-func (qs *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
-	for k, q := range qs.all {
+func (r *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
+	for k, q := range r.all {
 		finished := q.call.State == message.ToolCallFinished || q.gone()
 		if !finished && !q.leaving || now.Sub(q.leftAt) < linger || keep(k) {
 			continue
 		}
 		q.leaving = false
 		if finished {
-			delete(qs.all, k)
+			delete(r.all, k)
 		}
-		qs.rev++
+		r.rev++
 	}
-	for k, s := range qs.past {
-		if now.Sub(s.at) >= memory && qs.all[k] == nil {
-			delete(qs.past, k)
+	for k, s := range r.past {
+		if now.Sub(s.at) >= memory && r.all[k] == nil {
+			delete(r.past, k)
 		}
 	}
 }
 
 // get returns a call, or nil.
-func (qs *requests) get(k toolcall.Key) *request { return qs.all[k] }
+func (r *requests) get(k toolcall.Key) *request { return r.all[k] }
 
 // count returns how many requests are open, and how many of them are due soon.
-func (qs *requests) count(now time.Time) (open, due int) {
-	for _, q := range qs.all {
+func (r *requests) count(now time.Time) (open, due int) {
+	for _, q := range r.all {
 		if !q.open() {
 			continue
 		}

@@ -308,6 +308,6 @@ func standingApprovalColumns(all []*toolcall.StandingApproval, w int) standingAp
 	return c
 }
 
-func (c standingApprovalWidths) line(mark, rule, by, left, terms string) string {
-	return strings.TrimRight(fmt.Sprintf("%s%s %s %s %s", mark, cell(rule, c.rule), cell(by, c.by), cell(left, c.left), fit(terms, c.terms)), " ")
+func (s standingApprovalWidths) line(mark, rule, by, left, terms string) string {
+	return strings.TrimRight(fmt.Sprintf("%s%s %s %s %s", mark, cell(rule, s.rule), cell(by, s.by), cell(left, s.left), fit(terms, s.terms)), " ")
 }

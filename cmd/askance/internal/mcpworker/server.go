@@ -169,31 +169,31 @@ func (s *Server) await(ctx context.Context) (*session, error) {
 	}
 }
 
-func (n *session) forget() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.hashes = nil
+func (s *session) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hashes = nil
 }
 
 // definitions returns the hashes of the server's tools, at most listFor old.
-func (n *session) definitions(ctx context.Context) (map[string]string, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.hashes != nil && time.Since(n.listed) < listFor {
-		return n.hashes, nil
+func (s *session) definitions(ctx context.Context) (map[string]string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hashes != nil && time.Since(s.listed) < listFor {
+		return s.hashes, nil
 	}
-	found, err := n.recorder.List(ctx, n.ClientSession)
+	found, err := s.recorder.List(ctx, s.ClientSession)
 	if err != nil {
 		return nil, fmt.Errorf("list the tools of the MCP server: %w", err)
 	}
-	n.hashes, n.listed = map[string]string{}, time.Now()
+	s.hashes, s.listed = map[string]string{}, time.Now()
 	for _, d := range found.Tools {
-		if _, twice := n.hashes[d.Name]; twice {
+		if _, twice := s.hashes[d.Name]; twice {
 			return nil, fmt.Errorf("the MCP server has two tools with the name %q: correct the server", d.Name)
 		}
-		n.hashes[d.Name] = d.Hash
+		s.hashes[d.Name] = d.Hash
 	}
-	return n.hashes, nil
+	return s.hashes, nil
 }
 
 // checkPin compares the definition of a tool with the imported one.

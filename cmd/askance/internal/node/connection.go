@@ -26,33 +26,33 @@ type connection struct {
 }
 
 // openBus starts the embedded server, if the node needs one, and connects.
-func (n *connection) openBus(ctx context.Context) (err error) {
-	switch first := n.cfg.First; {
+func (c *connection) openBus(ctx context.Context) (err error) {
+	switch first := c.cfg.First; {
 	case first != nil:
-		n.server, n.trust = first.server, first.trust
-	case n.cfg.NATS == "":
-		if n.server, err = embed.Start(ctx, n.serverOptions()); err != nil {
+		c.server, c.trust = first.server, first.trust
+	case c.cfg.NATS == "":
+		if c.server, err = embed.Start(ctx, c.serverOptions()); err != nil {
 			return err
 		}
-	case !n.cfg.Offline: // two engines would write to one anchor
-		if n.lock, err = embed.Lock(string(n.cfg.Dir)); err != nil {
+	case !c.cfg.Offline: // two engines would write to one anchor
+		if c.lock, err = embed.Lock(string(c.cfg.Dir)); err != nil {
 			return err
 		}
 	}
-	n.conn, err = n.Connect(ctx, creds.EngineName)
+	c.conn, err = c.Connect(ctx, creds.EngineName)
 	return err
 }
 
 // close ends the connection, and then the embedded server.
-func (n *connection) close() error {
-	if n.conn != nil {
-		n.conn.Close()
+func (c *connection) close() error {
+	if c.conn != nil {
+		c.conn.Close()
 	}
-	if n.server != nil && n.cfg.First == nil {
-		n.server.Close()
+	if c.server != nil && c.cfg.First == nil {
+		c.server.Close()
 	}
-	if n.lock != nil {
-		return n.lock.Close()
+	if c.lock != nil {
+		return c.lock.Close()
 	}
 	return nil
 }
@@ -66,28 +66,28 @@ const (
 )
 
 // connecting says who connects to the server, and how.
-func (n *connection) connecting(principal string) bus.ConnectOptions {
-	o := bus.ConnectOptions{Principal: principal, CredsFile: n.cfg.Creds, Logger: n.cfg.Log}
-	if n.server == nil {
-		o.CAFile, o.PlainText = n.cfg.CA, n.cfg.PlainText
+func (c *connection) connecting(principal string) bus.ConnectOptions {
+	o := bus.ConnectOptions{Principal: principal, CredsFile: c.cfg.Creds, Logger: c.cfg.Log}
+	if c.server == nil {
+		o.CAFile, o.PlainText = c.cfg.CA, c.cfg.PlainText
 	}
 	return o
 }
 
 // serverOptions returns the options of the embedded server, with the logins of a
 // credentials folder if there is one.
-func (n *connection) serverOptions() embed.Options {
-	o := embed.Options{StoreDir: n.cfg.Dir.Store(), AddressFiles: n.cfg.Dir.Addresses(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
-	if n.trust != nil {
-		o.Trust, o.Login = n.trust, creds.EngineLogin(n.cfg.CredsDir)
+func (c *connection) serverOptions() embed.Options {
+	o := embed.Options{StoreDir: c.cfg.Dir.Store(), AddressFiles: c.cfg.Dir.Addresses(), Listen: c.cfg.Listen, Durability: c.cfg.Durability, Logger: c.cfg.Log, Reopen: c.cfg.Reopen, TLSCert: c.cfg.Cert, TLSKey: c.cfg.Key, PlainText: c.cfg.PlainText}
+	if c.trust != nil {
+		o.Trust, o.Login = c.trust, creds.EngineLogin(c.cfg.CredsDir)
 	}
 	return o
 }
 
-func (n *connection) connectToSystem(ctx context.Context) (*nats.Conn, error) {
-	o := n.connecting(creds.EngineName)
-	o.CredsFile = n.cfg.SystemCreds
-	nc, err := bus.Connect(ctx, n.cfg.NATS, o)
+func (c *connection) connectToSystem(ctx context.Context) (*nats.Conn, error) {
+	o := c.connecting(creds.EngineName)
+	o.CredsFile = c.cfg.SystemCreds
+	nc, err := bus.Connect(ctx, c.cfg.NATS, o)
 	if err != nil {
 		return nil, fmt.Errorf("log in to the system account of NATS: %w", err)
 	}
@@ -96,45 +96,45 @@ func (n *connection) connectToSystem(ctx context.Context) (*nats.Conn, error) {
 
 // watchTrust tells the server which logins were revoked, until ctx ends. If the folder
 // cannot be read, the last good state stays in force.
-func (n *connection) watchTrust(ctx context.Context) {
-	if n.trust == nil {
+func (c *connection) watchTrust(ctx context.Context) {
+	if c.trust == nil {
 		return
 	}
-	present := n.trust
+	present := c.trust
 	folder := plainfile.Reloader{Report: func(err error) {
 		if err != nil {
-			n.cfg.Log.Error("the credentials folder cannot be used; the credentials in force stay", "err", err)
+			c.cfg.Log.Error("the credentials folder cannot be used; the credentials in force stay", "err", err)
 		}
 	}}
 	folder.Watch(ctx, reloadEvery, func(context.Context) error {
-		next, err := creds.LoadTrust(n.cfg.CredsDir)
+		next, err := creds.LoadTrust(c.cfg.CredsDir)
 		if err != nil || next.Same(present) {
 			return err
 		}
-		if err := n.server.UseTrust(next); err != nil {
+		if err := c.server.UseTrust(next); err != nil {
 			return err
 		}
 		present = next
-		n.cfg.Log.Info("the credentials have changed", "revoked", present.Revoked())
+		c.cfg.Log.Info("the credentials have changed", "revoked", present.Revoked())
 		return nil
 	})
 }
 
 // Auth says how the names of those who send requests are authenticated; see toolcall.Principal.
-func (n *connection) Auth() string {
+func (c *connection) Auth() string {
 	switch {
-	case n.trust != nil:
+	case c.trust != nil:
 		return bus.AuthJWT
-	case n.server != nil:
+	case c.server != nil:
 		return bus.AuthSubject
 	}
-	return bus.AuthOf(n.conn)
+	return bus.AuthOf(c.conn)
 }
 
 // watchStore restarts the embedded server once a store that could not be written
 // has room again, until ctx ends. A server that does not come back ends the node.
-func (n *connection) watchStore(ctx context.Context, fail func(error)) {
-	if n.server == nil {
+func (c *connection) watchStore(ctx context.Context, fail func(error)) {
+	if c.server == nil {
 		return
 	}
 	tick := time.NewTicker(lookAtStore)
@@ -147,67 +147,67 @@ func (n *connection) watchStore(ctx context.Context, fail func(error)) {
 			return
 		case <-tick.C:
 		}
-		h, bad := errors.AsType[*bus.HealthError](n.server.Health())
+		h, bad := errors.AsType[*bus.HealthError](c.server.Health())
 		bad = bad && len(h.Broken) > 0
 		switch {
 		case bad && !broken:
-			n.cfg.Log.Error("the journal cannot be written: nothing is decided or started until there is room; free disk space, and the engine continues", "store", n.cfg.Dir.Store(), "err", h)
+			c.cfg.Log.Error("the journal cannot be written: nothing is decided or started until there is room; free disk space, and the engine continues", "store", c.cfg.Dir.Store(), "err", h)
 		case !bad && time.Since(again) > maxRecoverPause:
 			pause = lookAtStore
 		}
 		if broken = bad; !bad || time.Now().Before(again) {
 			continue
 		}
-		restarted, err := n.server.Recover(ctx)
+		restarted, err := c.server.Recover(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			fail(fmt.Errorf("the NATS server does not start again after its disk was full: %w", err))
 			return
 		case restarted:
-			n.cfg.Log.Warn("there is room again: the NATS server was restarted, and the engine continues", "store", n.cfg.Dir.Store())
+			c.cfg.Log.Warn("there is room again: the NATS server was restarted, and the engine continues", "store", c.cfg.Dir.Store())
 			again, pause, broken = time.Now().Add(pause), min(2*pause, maxRecoverPause), false
 		}
 	}
 }
 
 // URL is where others connect; "" for an embedded server without a socket.
-func (n *connection) URL() string {
-	if n.server != nil {
-		return n.server.URL()
+func (c *connection) URL() string {
+	if c.server != nil {
+		return c.server.URL()
 	}
-	return bus.RedactURL(n.cfg.NATS)
+	return bus.RedactURL(c.cfg.NATS)
 }
 
 // Connect opens another connection to the same server, within the process if
 // the server is the embedded one.
-func (n *connection) Connect(ctx context.Context, principal string) (*nats.Conn, error) {
-	o := n.connecting(principal)
-	if n.server != nil {
-		return n.server.Connect(ctx, o)
+func (c *connection) Connect(ctx context.Context, principal string) (*nats.Conn, error) {
+	o := c.connecting(principal)
+	if c.server != nil {
+		return c.server.Connect(ctx, o)
 	}
-	return bus.Connect(ctx, n.cfg.NATS, o)
+	return bus.Connect(ctx, c.cfg.NATS, o)
 }
 
 // Messages counts what the embedded server received from clients and delivered to
 // them since its start.
-func (n *connection) Messages() (in, out int64, err error) {
-	if n.server == nil {
+func (c *connection) Messages() (in, out int64, err error) {
+	if c.server == nil {
 		return 0, 0, errors.New("only an embedded NATS server counts its messages")
 	}
-	return n.server.Messages()
+	return c.server.Messages()
 }
 
 // Conn is the connection on which the journal writes.
-func (n *connection) Conn() *nats.Conn { return n.conn }
+func (c *connection) Conn() *nats.Conn { return c.conn }
 
-func (n *connection) readServer() (err error) {
-	if n.cfg.NATS != "" || n.cfg.First != nil {
+func (c *connection) readServer() (err error) {
+	if c.cfg.NATS != "" || c.cfg.First != nil {
 		return nil
 	}
-	if n.cfg.CredsDir != "" {
-		if n.trust, err = creds.LoadTrust(n.cfg.CredsDir); err != nil {
+	if c.cfg.CredsDir != "" {
+		if c.trust, err = creds.LoadTrust(c.cfg.CredsDir); err != nil {
 			return err
 		}
 	}
-	return n.serverOptions().Check()
+	return c.serverOptions().Check()
 }

@@ -56,22 +56,22 @@ func Message(ctx context.Context, c engine.Client, session message.SessionID, re
 
 // edits records the arguments with which calls are asked, confirmed or run, if they
 // are not those that the model streamed.
-func (b *Rebuilt) edits(ev message.Event) {
+func (r *Rebuilt) edits(ev message.Event) {
 	for _, c := range namedCalls(ev) {
-		i := slices.IndexFunc(b.Msg.Content, func(block message.Block) bool {
+		i := slices.IndexFunc(r.Msg.Content, func(block message.Block) bool {
 			t, ok := block.(*message.ToolCallBlock)
 			return ok && t.ID == c.ID
 		})
 		if i < 0 {
 			continue
 		}
-		if streamed := b.Msg.Content[i].(*message.ToolCallBlock).Input; c.Input != streamed {
-			if b.Edited == nil {
-				b.Edited = map[message.CallID]string{}
+		if streamed := r.Msg.Content[i].(*message.ToolCallBlock).Input; c.Input != streamed {
+			if r.Edited == nil {
+				r.Edited = map[message.CallID]string{}
 			}
-			b.Edited[c.ID] = c.Input
+			r.Edited[c.ID] = c.Input
 		} else {
-			delete(b.Edited, c.ID)
+			delete(r.Edited, c.ID)
 		}
 	}
 }

@@ -121,14 +121,14 @@ type leased struct {
 }
 
 // Write implements net.Conn.
-func (c leased) Write(p []byte) (int, error) {
-	if r := c.request; r.written.Load() && !r.sent.Load() {
+func (l leased) Write(p []byte) (int, error) {
+	if r := l.request; r.written.Load() && !r.sent.Load() {
 		if err := r.task.CheckLease(); err != nil {
 			return 0, err
 		}
 		r.sent.Store(true)
 	}
-	return c.Conn.Write(p)
+	return l.Conn.Write(p)
 }
 
 // run sends one attempt.
