@@ -109,14 +109,18 @@ func (l *lines) Write(b []byte) (int, error) {
 type arguments struct {
 	io.Reader
 	call *call
+	sent bool
 }
 
-// Read implements io.Reader. It fails if the lease of the call has passed meanwhile.
+// Read implements io.Reader. The first one fails if the lease of the call has passed meanwhile.
 func (a *arguments) Read(p []byte) (int, error) {
-	if err := a.call.task.CheckLease(); err != nil {
-		return 0, err
+	if !a.sent {
+		if err := a.call.task.CheckLease(); err != nil {
+			return 0, err
+		}
+		a.sent = true
+		a.call.markSent()
 	}
-	a.call.markSent()
 	return a.Reader.Read(p)
 }
 
@@ -143,7 +147,7 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		if c != nil {
-			req.Body = io.NopCloser(&arguments{bytes.NewReader(body), c})
+			req.Body = io.NopCloser(&arguments{Reader: bytes.NewReader(body), call: c})
 		}
 		req.GetBody = nil // net/http must not send a call twice
 	}

@@ -68,10 +68,7 @@ const (
 	place        = "{tool}"
 )
 
-type endpoint struct {
-	cfg    Config
-	client *http.Client
-}
+type endpoint struct{ cfg Config }
 
 // New checks the configuration and returns the handler that calls the endpoint.
 func New(cfg Config) (executor.Handler, error) {
@@ -87,30 +84,32 @@ func New(cfg Config) (executor.Handler, error) {
 		return nil, errors.New("the timeout is negative: use a time such as 30s")
 	}
 	cfg.Method, cfg.Timeout = cmp.Or(cfg.Method, http.MethodPost), cmp.Or(cfg.Timeout, DefaultTimeout)
-	e := endpoint{cfg: cfg, client: &http.Client{
-		// A connection that the endpoint closes while it is idle would make an outcome unknown.
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
-	return e.run, nil
+	return endpoint{cfg}.run, nil
 }
 
-// request is the state of a request of a task, a value of its context.
+// request is the state of one request of a task.
 type request struct {
 	task    executor.Task
 	written atomic.Bool // its headers are in the buffer of the connection
 	sent    atomic.Bool // a part of it can have left
 }
 
-type requestKey struct{}
-
-// dial opens the connection for the request of ctx.
-func dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	if r, ok := ctx.Value(requestKey{}).(*request); ok && err == nil {
-		conn = leased{conn, r}
+// client returns a client for this request alone. In a shared one, a connection that one request
+// opened could carry another, which must have neither its lease nor its outcome. A connection that
+// the endpoint closes while it is idle would make an outcome unknown.
+func (r *request) client() *http.Client {
+	return &http.Client{
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: r.dial, DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return conn, err
+}
+
+func (r *request) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return leased{conn, r}, nil
 }
 
 // leased sends no part of the request if the lease has passed meanwhile, for example while a
@@ -180,7 +179,7 @@ func lost(parent, ctx context.Context, t executor.Task, err error) error {
 // send sends the request once.
 func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*http.Response, error) {
 	r := &request{task: t}
-	traced := httptrace.WithClientTrace(context.WithValue(ctx, requestKey{}, r), &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { r.written.Store(true) }})
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { r.written.Store(true) }})
 	req, err := http.NewRequestWithContext(traced, e.cfg.Method, target, io.NopCloser(bytes.NewReader(t.Input)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", executor.ErrNotBegun, err)
@@ -202,7 +201,7 @@ func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*ht
 		h.Set("Webhook-Timestamp", strconv.FormatInt(now.Unix(), 10))
 		h.Set("Webhook-Signature", webhook.Sign(e.cfg.Secrets, t.IdempotencyKey, now, t.Input))
 	}
-	res, err := e.client.Do(req)
+	res, err := r.client().Do(req)
 	switch {
 	case err == nil:
 		return res, nil
