@@ -123,6 +123,9 @@ func (d *door) dial(ctx context.Context, env *environment) (*link, error) {
 
 // namedSpace returns the space that the user named for this server, or "".
 func (d *door) namedSpace(env *environment) toolcall.SpaceID {
+	if name, _, ok := strings.Cut(strings.ToLower(d.host), auth.SpaceHost("")); ok {
+		return toolcall.SpaceID(name)
+	}
 	if from := env.found.source("space"); from == byNone || from > max(byVariable, env.found.source("server")) { // a file says it of another server
 		return ""
 	}

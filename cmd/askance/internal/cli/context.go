@@ -480,14 +480,14 @@ func (f found) addContext(env *environment, c *cobra.Command) error {
 	return nil
 }
 
-// chooseServer removes what is weaker than another word on where the server is: a flag counts
-// before a variable. A data folder goes with NATS.
+// chooseServer removes the weaker one of a server and NATS, and a server next to a flag for the data
+// folder: a flag counts before a variable.
 func (f found) chooseServer() {
 	server, nats := f.source("server"), f.source("nats")
 	if server < nats {
 		delete(f, "nats")
 	}
-	if min(nats, f.source("data")) < server {
+	if nats < server || f.source("data") == byFlag && byFlag < server {
 		delete(f, "server")
 	}
 }

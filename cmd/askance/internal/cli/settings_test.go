@@ -73,6 +73,10 @@ func TestServerOrNATS(t *testing.T) {
 	if env, err := loadSettings(t, "--data", "d"); err != nil || env.cfg.Data != "d" || env.cfg.Server != "" {
 		t.Errorf("--data with ASKANCE_SERVER: %+v, %v", env.cfg, err)
 	}
+	t.Setenv("ASKANCE_DATA", "d")
+	if env, err := loadSettings(t); err != nil || env.cfg.Server != "https://h" {
+		t.Errorf("ASKANCE_DATA with ASKANCE_SERVER: %+v, %v", env.cfg, err)
+	}
 	t.Setenv("ASKANCE_NATS", "nats://h")
 	if env, err := loadSettings(t); err != nil || env.cfg.NATS == "" || env.cfg.Server == "" {
 		t.Errorf("both variables must be refused later: %+v, %v", env.cfg, err)

@@ -96,7 +96,7 @@ func TestSpaces(t *testing.T) {
 	if out := ok(t, "show", "c1", "--json", "--server", at); !strings.Contains(out, `"space": "team-b"`) {
 		t.Errorf("at the address of the space, show printed\n%s", out)
 	}
-	fails(t, cli.ExitUsage, "valid only for the space", "show", "c1", "--server", at, "--space", "default")
+	fails(t, cli.ExitUsage, "names the space", "show", "c1", "--server", at, "--space", "default")
 	fails(t, cli.ExitForbidden, "has no space", "call", "pay", "--server", s.http, "--space", "other")
 	if code, text := s.send(http.MethodGet, "/readyz", ""); code != http.StatusOK {
 		t.Errorf("readyz: %d %s", code, text)
@@ -204,6 +204,8 @@ func TestSpacesAreApart(t *testing.T) {
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--server", s.http, "--token-file", "ann.token", "--space", "team-b")
 	write(t, "wk.token", strings.TrimSpace(ok(t, "token", "create", "wk", "--role", "worker", "--tool", "pay", "--data", "data")))
 	fails(t, cli.ExitUsage, "valid only for the space", "worker", "--server", s.http, "--token-file", "wk.token", "--engine-key", "data/engine.pub", "--space", "team-b", "--tool", "pay", "--", "cat")
+	fails(t, cli.ExitUsage, "valid only for the space", "worker", "--server", "http://team-b.localhost"+port, "--token-file", "wk.token", "--engine-key", "data/engine.pub", "--tool", "pay", "--", "cat")
+	fails(t, cli.ExitUsage, "valid only for the space", "list", "--server", "http://team-b.localhost"+port, "--token-file", "ann.token")
 	if out := ok(t, "list", "--nats", s.url, "--creds", ann); strings.Contains(out, "c1") {
 		t.Errorf("the approver of another space sees\n%s", out)
 	}

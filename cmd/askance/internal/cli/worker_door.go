@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/httpwork"
+	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -60,9 +62,12 @@ func (d *door) check(env *environment) error {
 		}
 		return nil
 	}
-	if u, err := url.Parse(d.server); err == nil && strings.HasSuffix(u.Hostname(), ".localhost") {
+	if u, err := url.Parse(d.server); err == nil && u.Scheme == "http" && strings.HasSuffix(u.Hostname(), auth.SpaceHost("")) {
 		d.host, u.Host = u.Host, strings.TrimSuffix("localhost:"+u.Port(), ":")
 		d.server = u.String()
+		if name := d.namedSpace(env); env.found.source("space") == byFlag && env.cfg.spaceID() != name {
+			return usagef("--space is %q, but the URL of --server names the space %q: leave out one of them", env.cfg.spaceID(), name)
+		}
 	}
 	switch {
 	case env.cfg.NATS != "":
@@ -99,8 +104,16 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 	if d.server != "" {
 		d.address = bus.RedactURL(d.server)
 		if space := d.namedSpace(env); space != "" {
-			if _, err = d.whoami(ctx, remote.New(d.server, d.token), space); !errors.Is(err, message.ErrUnavailable) { // a worker waits for its server
-				return err
+			for { // a worker waits for its server
+				if _, err = d.whoami(ctx, remote.New(d.server, d.token), space); !errors.Is(err, message.ErrUnavailable) {
+					return err
+				}
+				env.log.Warn("the worker waits until its server says which space the token is for", "server", d.address, "err", err)
+				select {
+				case <-ctx.Done():
+					return err
+				case <-time.After(time.Second):
+				}
 			}
 		}
 		_, err = d.token()
