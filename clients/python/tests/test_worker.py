@@ -592,6 +592,7 @@ def test_engine_key_file(server: Server, tmp_path: Path) -> None:
     for changed in (
         {},
         {"v": 2, "keys": file["keys"]},
+        {"v": 1, "keys": []},
         {"v": 1, "keys": [retired | {"id": "x"}]},
         {"v": 1, "keys": ["x"]},
     ):

@@ -118,8 +118,8 @@ def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> Pin
         try:
             with open(keys, encoding="utf-8") as file:
                 content = json.load(file)
-            if content["v"] != 1:
-                raise ValueError("its version is not 1")
+            if content["v"] != 1 or not content["keys"]:
+                raise ValueError("its version is not 1, or it has no keys")
             return keys_in_force(content["keys"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError, AskanceError) as err:
             raise Invalid(
