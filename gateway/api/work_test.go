@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -345,12 +346,13 @@ func TestShellWorker(t *testing.T) {
 	_, after, found := strings.Cut(after, "\n}\n")
 
 	// If the server refuses a result, the worker reports an error instead, and goes on. It repeats a
-	// request that no engine answered.
+	// request that no engine answered, and gives up a start that an engine refused for good.
 	server, err := neturl.Parse(w.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var tries sync.Map // by operation
+	final := []string{"archived", "foreign"}
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, ModifyResponse: func(res *http.Response) error {
 		if res.Request.URL.Path == "/v1/work/next" {
 			return nil // else the task comes only after 10 seconds
@@ -364,7 +366,18 @@ func TestShellWorker(t *testing.T) {
 		case 2:
 			panic(http.ErrAbortHandler) // the connection breaks
 		}
-		return nil
+		if !strings.HasSuffix(res.Request.URL.Path, "/start") {
+			return nil
+		}
+		body, err := io.ReadAll(res.Body)
+		for _, code := range final {
+			if strings.Contains(string(body), `"tool_call_id":"`+code+`"`) {
+				res.StatusCode, body = http.StatusConflict, []byte(`{"code":"`+code+`"}`)
+			}
+		}
+		res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(body)), -1
+		res.Header.Del("Content-Length")
+		return err
 	}}
 	busy := httptest.NewServer(proxy)
 	t.Cleanup(busy.Close)
@@ -381,6 +394,9 @@ func TestShellWorker(t *testing.T) {
 		if text := c.Result.Output.String(); c.Result.State != message.ToolResultError || !strings.Contains(text, "ended with success, but its result was refused: ") {
 			t.Errorf("the result of %d bytes is %s %.200q", n, c.Result.State, text)
 		}
+	}
+	for _, code := range final {
+		w.A.Propose("s", "final", code, gatewaytest.Job, `{"n": 3}`)
 	}
 	key = w.A.Propose("s", "stored", "c2", gatewaytest.Job, `{"n": 3}`).Key
 	if c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() }); c.Result.Output.String() != "xxx" {

@@ -12,7 +12,7 @@ ask() { # OPERATION BODY: sends a request until an engine answers
   : >"$dir/$1"
   until send "$1" "$2"; do
     case $(jq -r .code "$dir/$1" 2>&1) in
-      invalid | too_large | forbidden | not_found | finished | superseded | interrupted | wrong_state) return 1 ;;
+      invalid | too_large | forbidden | foreign | not_found | finished | archived | superseded | interrupted | wrong_state) return 1 ;;
     esac
     sleep 1
   done
