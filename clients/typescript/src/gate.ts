@@ -126,7 +126,7 @@ function writeInput(name: string, input: unknown): string {
   try {
     return writeJSON(input ?? {});
   } catch (cause) {
-    throw new AskanceError(`cannot propose a call of ${name}: its arguments are no JSON (${messageOf(cause)})`, { code: "invalid", hint: "Use finite numbers, strings, booleans, lists and objects", cause });
+    throw new AskanceError(`cannot propose a call of ${name}: its arguments are no JSON (${messageOf(cause)})`, { code: "invalid", hint: "Use finite numbers, strings, booleans, lists and plain objects", cause });
   }
 }
 

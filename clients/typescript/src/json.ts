@@ -94,11 +94,19 @@ export function parseStrict(text: string, maxDepth = 1000): Node {
   return node;
 }
 
-/** Writes a value as JSON text. It refuses what JSON would change or leave out. */
+/** Whether JSON writes what the value is; else it writes null or {}, or leaves the value out. */
+function hasForm(v: unknown, inList: boolean): boolean {
+  if (typeof v === "number") return Number.isFinite(v);
+  if (v === undefined) return !inList;
+  if (typeof v !== "object" || v === null) return typeof v !== "function" && typeof v !== "symbol";
+  const proto: unknown = Object.getPrototypeOf(v);
+  return Array.isArray(v) || "toJSON" in v || proto === null || Object.getPrototypeOf(proto) === null; // each realm has its Object.prototype
+}
+
+/** Writes a value as JSON text, without members that are undefined and with 0 for -0. It refuses values without a JSON form. */
 export function writeJSON(value: unknown): string {
-  const text = JSON.stringify(value, (name, v: unknown) => {
-    const isLost = typeof v === "number" ? !Number.isFinite(v) : typeof v === "function" || v instanceof Map || v instanceof Set;
-    if (isLost) throw new TypeError(`the value ${name} has no JSON form`);
+  const text = JSON.stringify(value, function (this: unknown, name, v: unknown) {
+    if (!hasForm(v, Array.isArray(this))) throw new TypeError(`the value ${name} has no JSON form`);
     return v;
   });
   if (text === undefined) throw new TypeError("the value has no JSON form");

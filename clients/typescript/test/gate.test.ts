@@ -181,7 +181,7 @@ test("a result that is not JSON, and one that cannot be reported: the model is t
 
 test("arguments that JSON would change are not proposed", async () => {
   const gate = server.client("bot").gate("no-json", "r");
-  for (const n of [NaN, -Infinity, 1n, new Set([1]), () => 1]) {
+  for (const n of [NaN, -Infinity, 1n, new Set([1]), () => 1, [undefined], new Error("lost"), /a/, Promise.resolve(1), Symbol("a"), new Number(NaN)]) {
     await assert.rejects(gate.propose([{ name: "look", input: { n } }]), { code: "invalid", message: /arguments are no JSON/ });
   }
 });

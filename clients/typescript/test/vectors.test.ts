@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { runInNewContext } from "node:vm";
 
 import type { Call, EngineKey } from "../dist/api.js";
 import { AskanceError, checkStart, checkTask, Client, deriveCallID, digestOf, followKeys, idempotencyKey, readKeys, type CallKey } from "@askance/client";
@@ -18,6 +19,11 @@ test("canonical forms", () => {
       assert.equal(canonicalize(writeJSON(JSON.parse(row.json))), row.canonical, `${row.name}, as a tool gets and returns it`);
     }
   }
+});
+
+test("values with a JSON form are written, from every realm", () => {
+  const value = { at: new Date(0), left: undefined, bare: Object.assign(Object.create(null), { n: [null, -0] }), other: runInNewContext("({ n: [1] })") as unknown, bytes: Buffer.from("a") };
+  assert.equal(writeJSON(value), '{"at":"1970-01-01T00:00:00.000Z","bare":{"n":[null,0]},"other":{"n":[1]},"bytes":{"type":"Buffer","data":[97]}}');
 });
 
 test("digests", async () => {

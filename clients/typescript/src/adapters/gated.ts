@@ -88,7 +88,7 @@ export async function deriveReply(messages: unknown): Promise<string> {
   return `reply_${(await sha256(text)).slice(0, 32)}`;
 }
 
-/** Writes arguments as JSON text. What JSON would change is refused: people would see other arguments than the tool. */
+/** Writes arguments as JSON text. A value without a JSON form is refused: people would see other arguments than the tool. */
 export function inputTextOf(tool: string, input: unknown): string {
   try {
     return writeJSON(input ?? {});
