@@ -82,8 +82,13 @@ export interface KnownKeys {
   retired: Set<string>;
 }
 
-/** Reads public keys, or the text of the file engine.pub, which can contain several. */
-export async function readKeys(texts: readonly string[]): Promise<KnownKeys> {
+/** Reads public keys, or the text of the file engine.pub, which can contain several. Retired keys are left out. */
+export async function readKeys(texts: readonly string[]): Promise<KeySet> {
+  return (await readKnownKeys(texts)).trusted;
+}
+
+/** Reads the keys as readKeys does, and the ids of retired ones. */
+export async function readKnownKeys(texts: readonly string[]): Promise<KnownKeys> {
   const out: KnownKeys = { trusted: new Map(), retired: new Set() };
   for (const t of texts) {
     if (!t.trimStart().startsWith("{")) {

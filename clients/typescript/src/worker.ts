@@ -4,7 +4,7 @@ import { AskanceError, Forbidden, messageOf, misconfigured } from "./errors.js";
 import { toOutput } from "./gate.js";
 import type { Transport } from "./http.js";
 import { canonicalize, integer, member, text, type Node } from "./json.js";
-import { checkStart, checkTask, followKeys, randomID, readKeys, readTime, type CallKey, type Checked, type KeySet, type KnownKeys } from "./proof.js";
+import { checkStart, checkTask, followKeys, randomID, readKnownKeys, readTime, type CallKey, type Checked, type KeySet, type KnownKeys } from "./proof.js";
 
 /** One attempt of a call, as a tool sees it. */
 export interface Task {
@@ -97,7 +97,7 @@ export class Worker {
 
   /** Serves the tools until the signal aborts, then ends running calls. It throws if the token may not do this. */
   async run(options: { signal?: AbortSignal } = {}): Promise<void> {
-    if (this.#options.engineKeys !== "server" && this.#known.trusted.size === 0) this.#known = await readKeys(this.#options.engineKeys);
+    if (this.#options.engineKeys !== "server" && this.#known.trusted.size === 0) this.#known = await readKnownKeys(this.#options.engineKeys);
     const stop = new AbortController();
     const halt = () => stop.abort();
     if (options.signal?.aborted) halt();
@@ -160,7 +160,7 @@ export class Worker {
     try {
       const { keys } = await this.#transport.call<EngineKeysReply>("engineKeys", { retryFor: 0 });
       this.#known = this.#options.engineKeys === "server"
-        ? await readKeys(keys.filter((k) => !k.retired).map((k) => k.public_key))
+        ? await readKnownKeys(keys.filter((k) => !k.retired).map((k) => k.public_key))
         : await followKeys(keys, this.#known.trusted, this.#known.retired);
     } catch (err) {
       this.#log(`cannot look up the engines' keys, using the previous ones: ${messageOf(err)}`);

@@ -36,7 +36,7 @@ interface Keyed {
   keys: Record<string, string>;
 }
 
-const trusting = async (file: Keyed, names: string[]) => (await readKeys(names.map((n) => file.keys[n] ?? ""))).trusted;
+const trusting = async (file: Keyed, names: string[]) => readKeys(names.map((n) => file.keys[n] ?? ""));
 
 test("grants", async () => {
   const file = readVectors<Keyed & { tool: string; rows: Array<{ name: string; trusted: string[]; subject?: string; now: string; record: string; verdict: string }> }>("grants");
