@@ -131,6 +131,16 @@ func acceptRestored(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.Journ
 	}
 }
 
+// Only an answer shows that an engine runs; without a connection, it is unknown.
+func TestRecoveryWithoutConnection(t *testing.T) {
+	b := bustest.New(t)
+	nc := b.Conn("engine")
+	nc.Close()
+	if _, err := bus.BeginRecovery(t.Context(), nc, "test", b.Keys(), nil, nil); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("recovery without a connection: %v, want unavailable", err)
+	}
+}
+
 // A restored journal is refused even if the clock of the restore is behind that of an earlier
 // accepted loss.
 func TestRestoreAfterAnAcceptedLoss(t *testing.T) {

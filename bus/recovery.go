@@ -179,10 +179,13 @@ func checkNoEngine(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) e
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
 	_, err := nc.RequestWithContext(ctx, Subject{Space: space, Kind: KindQuery, Who: Encode("askance-engine")}.String(), nil)
-	if errors.Is(err, nats.ErrNoResponders) {
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
 		return nil
+	case err != nil:
+		return &message.Error{Code: message.CodeUnavailable, Op: "accept loss", What: "cannot tell whether an engine of the space " + string(space) + " runs", Hint: "check the connection to NATS, then try again", Err: err}
 	}
-	return &message.Error{Code: message.CodeConflict, Op: "accept loss", What: "an engine of the space " + string(space) + " runs", Hint: "stop all engines of the space, then try again", Err: err}
+	return &message.Error{Code: message.CodeConflict, Op: "accept loss", What: "an engine of the space " + string(space) + " runs", Hint: "stop all engines of the space, then try again"}
 }
 
 var errUnreadableRecord = errors.New("the server counts a record that it cannot read")
