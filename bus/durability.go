@@ -360,9 +360,11 @@ const replicasLook = 200 * time.Millisecond
 
 func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int, report func(Replicated)) error {
 	const op = "set replicas"
-	for {
+	for first := true; ; first = false {
 		info, err := rd.leaderInfo(ctx)
 		switch {
+		case err != nil && first:
+			return err
 		case err != nil:
 		case info.Config.Replicas != n: // also if an archiver has undone it, with a change of the metadata
 			c = info.Config

@@ -194,6 +194,24 @@ func TestReplicasAreRaisedAgain(t *testing.T) {
 	}
 }
 
+// A stream that cannot be examined fails the command at once.
+func TestReplicasOfADeletedStream(t *testing.T) {
+	b := bustest.New(t)
+	b.Journal("test")
+	js, err := jetstream.New(b.Conn("engine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = bus.SetReplicas(t.Context(), js.Conn(), "test", 1, func(r bus.Replicated) {
+		if err := js.DeleteStream(t.Context(), r.Stream); err != nil {
+			t.Error(err)
+		}
+	})
+	if api, ok := errors.AsType[*jetstream.APIError](err); !ok || api.ErrorCode != jetstream.JSErrCodeStreamNotFound {
+		t.Errorf("%v, want the answer of the server", err)
+	}
+}
+
 // The other streams of a space get as many replicas as its journal: a new bucket after the journal
 // was raised, and a bucket made earlier by an engine with fewer.
 func TestBucketsFollowTheJournal(t *testing.T) {
