@@ -180,7 +180,8 @@ func MkdirAll(dir string) error {
 
 // KeepOwner gives what root has made to the owner of the folder that it is in, if the system
 // permits it. Otherwise a service could not read what an administrator adds to its data folder.
-// Only a file of this very folder changes, even if the path leads elsewhere meanwhile.
+// Only a file of this very folder changes, even if the path leads elsewhere meanwhile, and no file with
+// a second name, which can be elsewhere.
 func KeepOwner(path string) {
 	if os.Geteuid() != 0 {
 		return
@@ -191,11 +192,14 @@ func KeepOwner(path string) {
 	}
 	defer func() { _ = folder.Close() }() // only read
 	info, err := folder.Stat(".")
-	if err != nil {
+	file, err2 := folder.Lstat(filepath.Base(path))
+	if err != nil || err2 != nil {
 		return
 	}
-	owner := reflect.Indirect(reflect.ValueOf(info.Sys())) // a syscall.Stat_t, where root is user 0
-	_ = folder.Lchown(filepath.Base(path), int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
+	owner, own := reflect.Indirect(reflect.ValueOf(info.Sys())), reflect.Indirect(reflect.ValueOf(file.Sys())) // a syscall.Stat_t, where root is user 0
+	if file.IsDir() || own.FieldByName("Nlink").Uint() == 1 {
+		_ = folder.Lchown(filepath.Base(path), int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
+	}
 }
 
 // Reloader follows files that change while a program runs. It runs one reload at a time,

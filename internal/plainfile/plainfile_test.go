@@ -146,6 +146,29 @@ func TestKeepOwner(t *testing.T) {
 	}
 }
 
+// The owner of a folder gets no file of root that was linked into it.
+func TestKeepOwnerOfALinkedFile(t *testing.T) {
+	dir := t.TempDir()
+	own, secret := filepath.Join(dir, "own"), filepath.Join(dir, "secret")
+	write(t, secret, "")
+	if err := errors.Join(os.Mkdir(own, 0o700), os.Link(secret, filepath.Join(own, "file"))); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // others give no files away
+		if err := os.Chown(own, 12345, 12346); err != nil {
+			t.Fatal(err)
+		}
+	}
+	plainfile.KeepOwner(filepath.Join(own, "file"))
+	info, err := os.Stat(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uid := info.Sys().(*syscall.Stat_t).Uid; int(uid) != os.Geteuid() { //nolint:forcetypeassert // of this system
+		t.Errorf("the linked file belongs to %d", uid)
+	}
+}
+
 // A path that its owner makes lead to another folder meanwhile gives that folder's file to no one.
 func TestKeepOwnerOfAMovingPath(t *testing.T) {
 	dir := t.TempDir()
