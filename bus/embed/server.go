@@ -120,7 +120,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.lock, err = Lock(o.StoreDir); err != nil {
+	if s.lock, err = Lock(filepath.Join(o.StoreDir, lockName), o.StoreDir, "stop it, or choose another folder"); err != nil {
 		return nil, err
 	}
 	_ = os.Remove(probeFile(o.StoreDir)) // a killed process may have left it

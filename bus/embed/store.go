@@ -20,7 +20,7 @@ import (
 
 // Reasons why an embedded server cannot use its folder, for errors.Is.
 var (
-	ErrStoreLocked     = errors.New("another process uses the folder")
+	ErrStoreLocked     = errors.New("another process uses it")
 	ErrStoreUnwritable = errors.New("store folder cannot be written")
 )
 
@@ -32,15 +32,17 @@ const lockName = "askance.lock"
 // lockPatience is how long a folder may stay locked before it counts as in use.
 const lockPatience = time.Second
 
-// Lock takes a folder for this process, or returns an error that wraps [ErrStoreLocked].
-func Lock(dir string) (io.Closer, error) {
+// Lock locks the file at path for this process, or returns an error that wraps [ErrStoreLocked],
+// names what the file guards, and says what to do.
+func Lock(path, what, hint string) (io.Closer, error) {
+	dir := filepath.Dir(path)
 	if err := secretfile.MkdirAll(dir); err != nil {
 		return nil, unwritableError(dir, err)
 	}
 	if err := probeFolder(dir); err != nil {
 		return nil, unwritableError(dir, err)
 	}
-	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
+	l := flock.New(path, flock.SetPermissions(0o600))
 	// A child process that a killed owner was just starting holds the lock until exec.
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
@@ -49,7 +51,7 @@ func Lock(dir string) (io.Closer, error) {
 		return nil, unwritableError(dir, err)
 	}
 	if !ok {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: what, Hint: hint, Err: ErrStoreLocked}
 	}
 	return l, nil
 }

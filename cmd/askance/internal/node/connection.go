@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -22,7 +21,6 @@ type connection struct {
 	server *embed.Server // nil with an existing NATS
 	trust  *creds.Trust  // nil without a credentials folder
 	conn   *nats.Conn
-	lock   io.Closer // of the data folder, with an existing NATS; the store of an embedded server has its own
 }
 
 // openBus starts the embedded server, if the node needs one, and connects.
@@ -32,10 +30,6 @@ func (c *connection) openBus(ctx context.Context) (err error) {
 		c.server, c.trust = first.server, first.trust
 	case c.cfg.NATS == "":
 		if c.server, err = embed.Start(ctx, c.serverOptions()); err != nil {
-			return err
-		}
-	case !c.cfg.Offline: // two engines would write to one anchor
-		if c.lock, err = embed.Lock(string(c.cfg.Dir)); err != nil {
 			return err
 		}
 	}
@@ -50,9 +44,6 @@ func (c *connection) close() error {
 	}
 	if c.server != nil && c.cfg.First == nil {
 		c.server.Close()
-	}
-	if c.lock != nil {
-		return c.lock.Close()
 	}
 	return nil
 }

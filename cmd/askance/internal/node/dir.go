@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/bus"
@@ -39,8 +40,8 @@ func (d Dir) Anchor(space toolcall.SpaceID) string {
 func (d Dir) anchors() string { return filepath.Join(string(d), "anchors") }
 
 func (d Dir) hasAnchors() bool {
-	found, err := os.ReadDir(d.anchors())
-	return err == nil && len(found) > 0
+	found, _ := os.ReadDir(d.anchors()) // none: there are no anchors
+	return slices.ContainsFunc(found, func(f fs.DirEntry) bool { return bus.CheckSpace(toolcall.SpaceID(f.Name())) == nil })
 }
 
 // Snapshot is the file with the engine's snapshot of a space's journal.
@@ -119,9 +120,10 @@ func (d Dir) URL() (string, error) {
 }
 
 // ConsoleURL returns where the web console of the folder's server is, "unix:" and a path
-// if it has only a Unix socket, or "" if none runs.
+// if it has only a Unix socket, or "" if none runs. A folder without a store is that of a server
+// on an existing NATS: its address counts as it is.
 func (d Dir) ConsoleURL() (string, error) {
-	if !embed.InUse(d.Store()) && !embed.InUse(string(d)) {
+	if d.Exists() == nil && !embed.InUse(d.Store()) {
 		return "", nil
 	}
 	text, err := d.readAddress(d.Console())

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
@@ -166,7 +167,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	collectLessOften()
 	n := newNode(cfg)
 	n.onClose(n.connection.close)
-	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.checkOwnKeys, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.checkOwnKeys, n.lockAnchor, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -226,8 +227,20 @@ func (n *Node) Close() error {
 	return err
 }
 
+// lockAnchor excludes other engines that would write to the same anchor.
+func (n *Node) lockAnchor(context.Context) error {
+	if n.cfg.Offline {
+		return nil
+	}
+	lock, err := embed.Lock(n.anchorPath()+".lock", "the anchor file "+n.anchorPath(), "stop that engine, or choose another data folder or --anchor-file")
+	if err == nil {
+		n.onClose(lock.Close)
+	}
+	return err
+}
+
 func (n *Node) openJournal(ctx context.Context) (err error) {
-	anchor, err := bus.OpenAnchor(n.anchorPath(), n.cfg.Space, n.keys) // the store's lock excludes other engines
+	anchor, err := bus.OpenAnchor(n.anchorPath(), n.cfg.Space, n.keys)
 	if err != nil {
 		return err
 	}

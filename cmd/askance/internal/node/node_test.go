@@ -119,8 +119,8 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 }
 
-// TestOneProcessAtATimeOnNATS: engines with an existing NATS share no data folder either, and no
-// loss is accepted while one runs.
+// TestOneProcessAtATimeOnNATS: engines with an existing NATS share no anchor either, and no loss is
+// accepted while one runs.
 func TestOneProcessAtATimeOnNATS(t *testing.T) {
 	server, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -130,9 +130,16 @@ func TestOneProcessAtATimeOnNATS(t *testing.T) {
 	cfg := config(t)
 	cfg.NATS, cfg.Listen = server.URL(), ""
 	n := start(t, cfg)
-	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, embed.ErrStoreLocked) {
-		t.Errorf("a second engine on the folder: %v", err)
+	embedded, shared, space := cfg, cfg, cfg
+	embedded.NATS = ""
+	shared.Dir, shared.Keys, shared.Anchor = node.Dir(t.TempDir()), cfg.Dir.Keys(), cfg.Dir.Anchor(cfg.Space)
+	for name, c := range map[string]node.Config{"on the folder": cfg, "with an embedded server on the folder": embedded, "on another folder with its anchor file": shared} {
+		if _, err := node.Start(t.Context(), c); !errors.Is(err, embed.ErrStoreLocked) || !strings.Contains(err.Error(), cfg.Dir.Anchor(cfg.Space)) {
+			t.Errorf("a second engine %s: %v", name, err)
+		}
 	}
+	space.Space = "other"
+	start(t, space)
 	further := cfg
 	further.Dir = node.Dir(t.TempDir())
 	further.Keys = cfg.Dir.Keys()
@@ -402,11 +409,6 @@ func TestConsoleURLOfAllAddresses(t *testing.T) {
 		"http://0.0.0.0:8650": "http://127.0.0.1:8650", "https://[::]:8650": "https://127.0.0.1:8650", "http://10.0.0.0:8650": "http://10.0.0.0:8650",
 	} {
 		d := node.Dir(t.TempDir())
-		lock, err := embed.Lock(string(d)) // as a server does
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = lock.Close() })
 		if _, err := d.WriteConsole(recorded); err != nil {
 			t.Fatal(err)
 		}
