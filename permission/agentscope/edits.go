@@ -363,17 +363,22 @@ var remoteAddress = regexp.MustCompile(`^(?:\w[\w+.-]*://|[\w.@-]{2,}:)`)
 // addDocument adds the texts in a here-document that may be paths: a program may take them for names
 // of files, or the line may run the file that it writes.
 func addDocument(out *linePaths, add func(*[]string, string), text string) {
-	const maxParts = 500
-	parts := slices.Compact(slices.Sorted(slices.Values(inCode.Split(text, -1))))
-	if len(parts) > maxParts {
-		out.unknown = "a file in a long here-document"
-		return
-	}
-	for _, part := range parts {
-		for _, name := range []string{part, part[strings.IndexByte(part, '/')+1:]} { // b/x of a patch is x
-			if name != "" {
-				add(&out.globs, strings.NewReplacer("*", "\x01", "?", "\x01").Replace(name))
+	const maxNames, maxBytes = 1000, 1 << 18
+	count, size := 0, 0
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(inCode.Split(text, -1)))) {
+		for name != "" {
+			if count, size = count+1, size+len(name); count > maxNames || size > maxBytes {
+				out.unknown = "a file in a long here-document"
+				return
 			}
+			add(&out.globs, strings.NewReplacer("*", "\x01", "?", "\x01").Replace(name))
+			_, name, _ = strings.Cut(name, "/") // a patch of a/b/x may change b/x or x
 		}
 	}
+	if escapedName.MatchString(text) {
+		out.unknown = "an escaped name in a patch"
+	}
 }
+
+// escapedName matches a line of a patch in which a name has octal escapes.
+var escapedName = regexp.MustCompile(`(?m)^\s*([-+*]{3}|diff|rename|copy|Index:) .*"[^"\n]*\\[0-7]`)
