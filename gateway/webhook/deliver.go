@@ -88,7 +88,7 @@ func (w *Webhooks) again(dl toolcall.Delivery, pause time.Duration) {
 // the state, counts only as far as the pauses had time to pass.
 func (w *Webhooks) attemptOf(n *Notice, dl toolcall.Delivery) int {
 	attempt, left := 1, time.Since(n.Timestamp)
-	if left < 0 { // the clock that wrote the record is ahead: it says nothing about the pauses
+	if left < -w.cfg.Pauses[0] { // the clock that wrote the record is far ahead: it says nothing about the pauses
 		return dl.Attempt
 	}
 	for ; attempt < dl.Attempt; attempt++ {

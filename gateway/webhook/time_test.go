@@ -98,7 +98,7 @@ func TestScheduleOfAClockAhead(t *testing.T) {
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T) {
 		w, rc := bubble(t, dir, func(c *webhook.Config) {
-			c.Outbox, c.Pauses = ahead{c.Outbox}, []time.Duration{time.Second, time.Minute}
+			c.Outbox, c.Pauses = ahead{c.Outbox, 24 * time.Hour}, []time.Duration{time.Second, time.Minute}
 		})
 		rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(http.StatusInternalServerError) })
 		w.A.Ask("s1", "r1", "c1")
@@ -110,24 +110,27 @@ func TestScheduleOfAClockAhead(t *testing.T) {
 	})
 }
 
-// ahead is an outbox whose records were written by a clock that was a day ahead.
-type ahead struct{ webhook.Outbox }
+// ahead is an outbox whose records were written by a clock that was ahead.
+type ahead struct {
+	webhook.Outbox
+	by time.Duration
+}
 
 func (a ahead) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
 	return a.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
 		late := *d.Record.Record
-		late.At = d.Record.Time.Add(24 * time.Hour)
+		late.At = d.Record.Time.Add(a.by)
 		d.Record.Record = &late
 		f(ctx, d)
 	})
 }
 
 // Deliveries that never reached the receiver, because the server was restarted or could not read the
-// state, leave the receiver its attempts.
+// state, leave the receiver its attempts, also if the engine's clock was a little ahead.
 func TestCutOffDeliveriesAreNoAttempts(t *testing.T) {
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T) {
-		w, rc := bubble(t, dir, func(c *webhook.Config) { c.Outbox = restarted{c.Outbox} })
+		w, rc := bubble(t, dir, func(c *webhook.Config) { c.Outbox = restarted{ahead{c.Outbox, 4 * time.Second}} })
 		var once sync.Once
 		rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) {
 			once.Do(func() { rw.WriteHeader(http.StatusServiceUnavailable) })
