@@ -89,7 +89,7 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	}
 	v.peer = p
 	if !v.route.Access.admits(p) {
-		v.w.csrf = id.CSRF
+		v.w.csrf, v.w.console = id.CSRF, People.admits(p)
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " cannot " + v.route.action() + " (this needs " + RoleWords(v.route.Access.Roles) + "; yours: " + cmp.Or(RoleList(p.Roles), "none") + ")", Hint: "use credentials with such a role"}
 	}
 	if !v.s.limits.takeRequest(p, alters(v.route, r)) {

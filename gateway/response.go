@@ -31,6 +31,7 @@ type response struct {
 	http.ResponseWriter
 	page    bool   // a browser asks, so errors are pages
 	csrf    string // of a browser's login that lacks the role
+	console bool   // such a login may see the console
 	status  int
 	bytes   int64
 	sending func(n int) // called before n bytes are sent; may be nil
@@ -308,8 +309,8 @@ func sentence(words string) string {
 	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
 }
 
-// writePage replies to a browser. A login that lacks the role can only be ended there: the console
-// and the login page lead back.
+// writePage replies to a browser. A login that lacks the role can be ended there, and gets a link
+// to the console only if it may see that: the link would lead to this page again.
 func (p Problem) writePage(w *response) {
 	heading, csrf := p.Title, ""
 	switch p.Status {
@@ -328,8 +329,9 @@ func (p Problem) writePage(w *response) {
 	err := errorPage.Execute(&b, struct {
 		Problem
 		Heading, Sentence, CSRF string
+		Console                 bool
 		Style, Brand            template.HTML
-	}{p, heading, sentence(p.Detail), csrf, template.HTML("<style>" + PageCSS + "</style>"), Brand}) //nolint:gosec // our own file
+	}{p, heading, sentence(p.Detail), csrf, csrf == "" || w.console, template.HTML("<style>" + PageCSS + "</style>"), Brand}) //nolint:gosec // our own file
 	if err != nil { // only a mistake in the template
 		b.Reset()
 	}

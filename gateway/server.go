@@ -229,6 +229,9 @@ var Everybody = Access{Public: true}
 // Only admits peers that have one of the roles.
 func Only(roles ...toolcall.Role) Access { return Access{Roles: roles} }
 
+// People admits the roles that can use the console.
+var People = Only(toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
+
 // Readers admits every role that reads a space: all but workers.
 var Readers = Only(toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 

@@ -234,17 +234,23 @@ func TestAmbient(t *testing.T) {
 	}
 }
 
-// A login that lacks the role of a page can be ended there; a link to the console would lead back.
+// A login that lacks the role of a page can be ended there, and has a link to the console if it may see it.
 func TestRefusedPage(t *testing.T) {
 	s := newServer(t, gateway.Config{Login: "/login"},
 		gateway.Route{Method: http.MethodGet, Path: "/work", Access: gateway.Only(toolcall.RoleWorker), Serve: answer("work")},
 		gateway.Route{Method: http.MethodPost, Path: "/answer", Access: approvers, Serve: answer("done")})
-	const logout, console = `action="/logout"`, `Open the console`
-	for path, want := range map[string][2]string{"GET /work": {logout, console}, "POST /answer": {console, logout}} { // without the proof
-		method, path, _ := strings.Cut(path, " ")
-		w := s.ask(method, path, "Cookie", "session=cookie", "Accept", "text/html")
-		if text := w.Body.String(); w.Code != http.StatusForbidden || !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) {
-			t.Errorf("%s: %d: %s", path, w.Code, text)
+	s.auth["runtime"] = &gateway.Identity{Name: "bot", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime}, Ambient: true, CSRF: "proof"}
+	for _, tt := range []struct {
+		login, method, path string
+		logout, console     bool
+	}{
+		{"cookie", http.MethodGet, "/work", true, true},
+		{"runtime", http.MethodGet, "/work", true, false},
+		{"cookie", http.MethodPost, "/answer", false, true}, // without the proof
+	} {
+		w := s.ask(tt.method, tt.path, "Cookie", "session="+tt.login, "Accept", "text/html")
+		if text := w.Body.String(); w.Code != http.StatusForbidden || strings.Contains(text, `action="/logout"`) != tt.logout || strings.Contains(text, "Open the console") != tt.console {
+			t.Errorf("%+v: %d: %s", tt, w.Code, text)
 		}
 	}
 }

@@ -77,9 +77,6 @@ func New(opts ...Option) *Console {
 	return in
 }
 
-// people are the roles that can use the console.
-var people = gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
-
 // Paths of the pages.
 const (
 	pathOverview = "/"
@@ -100,7 +97,7 @@ const (
 // Routes implements gateway.Surface.
 func (in *Console) Routes() []gateway.Route {
 	get := func(path, doc string, h gateway.Handler) gateway.Route {
-		return gateway.Route{Method: http.MethodGet, Path: path, Access: people, Serve: h, Doc: doc}
+		return gateway.Route{Method: http.MethodGet, Path: path, Access: gateway.People, Serve: h, Doc: doc}
 	}
 	post := func(path string, who gateway.Access, doc string, h gateway.Handler) gateway.Route {
 		return gateway.Route{Method: http.MethodPost, Path: path, Access: who, Serve: h, Doc: doc}
@@ -109,13 +106,13 @@ func (in *Console) Routes() []gateway.Route {
 	both := gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator)
 	check := post("/inbox/check", approvers, "Check edited arguments before sending them.", in.check)
 	check.Safe = true
-	try := post(pathPolicy, people, "Try the policy on a call without proposing it.", in.tryCall)
+	try := post(pathPolicy, gateway.People, "Try the policy on a call without proposing it.", in.tryCall)
 	try.Safe = true
 	stream := get("/inbox/events", "Follow changes of calls.", in.events)
 	stream.Stream = true
 	export := get(pathExport, "Download finished calls as CSV or JSON.", records{in}.exportHistory)
 	export.Stream = true
-	prove := post(pathAudit, people, "Verify the journal or check a receipt.", records{in}.audit)
+	prove := post(pathAudit, gateway.People, "Verify the journal or check a receipt.", records{in}.audit)
 	prove.Safe, prove.MaxBody = true, maxAuditForm
 	return []gateway.Route{
 		get("/{$}", "Open the overview of current activity.", figures{in}.overview),
@@ -129,7 +126,7 @@ func (in *Console) Routes() []gateway.Route {
 		export,
 		get(pathAudit, "Open the audit page of the journal.", records{in}.audit),
 		prove,
-		post("/audit/receipt", people, "Download the receipt of a call.", records{in}.receipt),
+		post("/audit/receipt", gateway.People, "Download the receipt of a call.", records{in}.receipt),
 		get(pathTimeline, "Open the timeline of a session's calls.", records{in}.showTimeline),
 		get(pathInsights, "Open the page of calls, outcomes and times in a period.", figures{in}.insights),
 		get(pathFind, "Search calls by id, tool, agent, session, rule and arguments.", figures{in}.find),
