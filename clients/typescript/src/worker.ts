@@ -97,7 +97,10 @@ export class Worker {
 
   /** Serves the tools until the signal aborts, then ends running calls. It throws if the token may not do this. */
   async run(options: { signal?: AbortSignal } = {}): Promise<void> {
-    if (this.#options.engineKeys !== "server" && this.#known.trusted.size === 0) this.#known = await readKnownKeys(this.#options.engineKeys);
+    if (this.#options.engineKeys !== "server" && this.#known.trusted.size === 0) {
+      const { trusted, retired } = await readKnownKeys(this.#options.engineKeys);
+      this.#known = await followKeys([], trusted, new Set([...retired, ...this.#known.retired]));
+    }
     const stop = new AbortController();
     const halt = () => stop.abort();
     if (options.signal?.aborted) halt();
