@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
@@ -124,6 +125,32 @@ func TestArchiveWhileKeysChange(t *testing.T) {
 			t.Errorf("the announcement is signed by %s, want %s", got, keys.SigningID())
 		}
 		return
+	}
+}
+
+// Keys that change while the server of an archiver starts stay published.
+func TestArchiveAfterKeysChanged(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	if err := start(t, cfg).Close(); err != nil {
+		t.Fatal(err)
+	}
+	var keys *keyfile.Keys
+	done := make(chan error)
+	go func() {
+		var err error
+		for !embed.InUse(cfg.Dir.Store()) {
+			time.Sleep(time.Millisecond)
+		}
+		keys, err = keyfile.Change(t.Context(), cfg.Dir.Keys(), func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(time.Now()) })
+		done <- err
+	}()
+	_, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), bus.Retention{By: "ann"})
+	if err = errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	if public, err := keyfile.LoadPublic(cfg.Dir.PublicKeys()); err != nil || public[keys.SigningID()] == nil {
+		t.Errorf("workers know %v, %v, not the key %s", public, err, keys.SigningID())
 	}
 }
 

@@ -487,7 +487,7 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	if err != nil {
 		return bus.Archiving{}, err
 	}
-	if err := s.publish(d, s.keys); err != nil {
+	if err := s.publish(d, o.Keys()); err != nil {
 		return bus.Archiving{}, err
 	}
 	l, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: creds.EngineName, Alone: s.server != nil})
