@@ -171,6 +171,29 @@ func TestRotateAtOnce(t *testing.T) {
 	}
 }
 
+// A key file that did not change is not read again.
+func TestLiveKeysOfTheSameFile(t *testing.T) {
+	path, k := keyFileOf(t, 0)
+	l := keyfile.NewLive(path, k)
+	reload := func() error {
+		_, err := l.Reload(func(*keyfile.Keys) error { return nil })
+		return err
+	}
+	info, err := os.Stat(path)
+	if err = errors.Join(err, reload(), os.WriteFile(path, make([]byte, info.Size()), 0o600), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if err := reload(); err != nil {
+		t.Errorf("the same time and size: %v", err)
+	}
+	if err := os.Chtimes(path, time.Time{}, info.ModTime().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := reload(); err == nil {
+		t.Error("another time: the file is not read")
+	}
+}
+
 // A running engine adopts a rotation after workers can know of it, but never the keys of another
 // space.
 func TestLiveKeys(t *testing.T) {

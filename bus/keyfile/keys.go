@@ -31,6 +31,7 @@ import (
 	"hash"
 	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -310,6 +311,9 @@ func Change(ctx context.Context, path string, change func(*Keys) (*Keys, error))
 type Live struct {
 	path string
 	now  atomic.Pointer[Keys]
+
+	reload sync.Mutex  // serializes reloads
+	seen   os.FileInfo // of the file with these keys; nil before the first reload
 }
 
 // NewLive returns a Live for the file at path, from which k was read.
@@ -331,10 +335,16 @@ func (l *Live) HasRetired(id string) bool { return l.Now().HasRetired(id) }
 // Ring returns every signing key, for workers to follow.
 func (l *Live) Ring() toolcall.KeyRing { return l.Now().Ring() }
 
-// Reload reads the file again. If the keys changed, it calls before with the new keys
-// before they sign anything. It refuses keys of another space. After an error the current
-// keys stay in use.
+// Reload reads the file again if its time or size changed. If the keys changed, it calls before
+// with the new keys before they sign anything. It refuses keys of another space. After an error
+// the current keys stay in use.
 func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
+	l.reload.Lock()
+	defer l.reload.Unlock()
+	info, err := os.Stat(l.path)
+	if old := l.seen; err == nil && os.SameFile(old, info) && old.ModTime().Equal(info.ModTime()) && old.Size() == info.Size() && old.Mode() == info.Mode() {
+		return false, nil
+	}
 	k, err := Load(l.path)
 	if err != nil {
 		return false, err
@@ -344,12 +354,14 @@ func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
 	case k.id != now.id || k.mac != now.mac:
 		return false, &message.Error{Code: message.CodeInvalid, Op: "reload engine keys", What: l.path + " has the keys " + k.id + ", but this engine runs with " + now.id, Hint: "restore the space's own file"}
 	case k.sameRing(now):
+		l.seen = info
 		return false, nil
 	}
 	if err := before(k); err != nil {
 		return false, err
 	}
 	l.now.Store(k)
+	l.seen = info
 	return true, nil
 }
 
