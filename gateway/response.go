@@ -309,8 +309,7 @@ func sentence(words string) string {
 	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
 }
 
-// writePage replies to a browser. A login that lacks the role can be ended there, and gets a link
-// to the console only if it may see that: the link would lead to this page again.
+// writePage replies to a browser. A login that lacks the role gets a link only if it leads elsewhere.
 func (p Problem) writePage(w *response) {
 	heading, csrf := p.Title, ""
 	switch p.Status {

@@ -61,8 +61,7 @@ func (b *bashCall) areProvenEdits() bool {
 	return true
 }
 
-// movesOnly reports whether a command changes the folder. Before other commands it
-// would change their meaning.
+// movesOnly reports whether a command changes the folder, and so what later ones mean.
 func movesOnly(c shell.Command) bool {
 	return len(c.Argv) == 2 && c.Argv[0].Fixed && c.Argv[0].Text == "cd" && c.Argv[1].Fixed && len(c.Assigns)+len(c.Redirects) == 0
 }
@@ -145,8 +144,7 @@ var tameGlob = regexp.MustCompile(`^~?[A-Za-z0-9_./]*[A-Za-z0-9_.*?-]*$`)
 // another folder.
 var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
 
-// isProvenInside reports whether everything that a word stands for is inside a working
-// directory, and is not an option.
+// isProvenInside reports whether a word stands only for paths in a working directory, not options.
 func (b *bashCall) isProvenInside(program string, w shell.Word) bool {
 	if w.Fixed {
 		return w.Text != "" && b.places.isEditable(w.Text)
@@ -262,8 +260,7 @@ func (b *bashCall) goesThroughLinks() bool {
 	return false
 }
 
-// copiesFolders reports whether an argument is an option with which cp copies
-// folders, links included.
+// copiesFolders reports whether cp with this argument copies folders, links included.
 func copiesFolders(w shell.Word) bool {
 	if strings.HasPrefix(w.Text, "--") {
 		return w.Text == "--recursive" || w.Text == "--archive" || w.Text == "--no-dereference"
@@ -271,8 +268,7 @@ func copiesFolders(w shell.Word) bool {
 	return strings.HasPrefix(w.Text, "-") && strings.ContainsAny(w.Text, "rRadP")
 }
 
-// copiesOut reports whether the target of cp, if it is a folder, has a link with
-// the name of a source that leads out.
+// copiesOut reports whether a folder that cp fills has a link out with the name of a source.
 func (b *bashCall) copiesOut(sources []string, to string) bool {
 	return slices.ContainsFunc(sources, func(source string) bool {
 		base := path.Base(source)
@@ -363,22 +359,20 @@ var remoteAddress = regexp.MustCompile(`^(?:\w[\w+.-]*://|[\w.@-]{2,}:)`)
 // addDocument adds the texts in a here-document that may be paths: a program may take them for names
 // of files, or the line may run the file that it writes.
 func addDocument(out *linePaths, add func(*[]string, string), text string) {
-	const maxNames, maxBytes = 1000, 1 << 18
-	count, size := 0, 0
+	left := 1 << 18 // of bytes and names, to bound the time
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(inCode.Split(text, -1)))) {
-		for name != "" {
-			if count, size = count+1, size+len(name); count > maxNames || size > maxBytes {
+		for ; name != ""; _, name, _ = strings.Cut(name, "/") { // a patch of a/b/x may change b/x or x
+			if left -= 256 + len(name); left < 0 {
 				out.unknown = "a file in a long here-document"
 				return
 			}
 			add(&out.globs, strings.NewReplacer("*", "\x01", "?", "\x01").Replace(name))
-			_, name, _ = strings.Cut(name, "/") // a patch of a/b/x may change b/x or x
 		}
 	}
-	if escapedName.MatchString(text) {
-		out.unknown = "an escaped name in a patch"
+	if unclearNames.MatchString(text) {
+		out.unknown = "a file in a here-document"
 	}
 }
 
-// escapedName matches a line of a patch in which a name has octal escapes.
-var escapedName = regexp.MustCompile(`(?m)^\s*([-+*]{3}|diff|rename|copy|Index:) .*"[^"\n]*\\[0-7]`)
+// unclearNames matches octal escapes in a name of a patch, and sftp's change of the local folder.
+var unclearNames = regexp.MustCompile(`(?mi)^\s*(?:(?:[-+*]{3}|diff|rename|copy|Index:) .*"[^"\n]*\\[0-7]|lcd\s)`)

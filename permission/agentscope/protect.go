@@ -217,15 +217,11 @@ var (
 	editors       = regexp.MustCompile(`^(vi|n?vim|r?view|ed|ex|sed|gsed|less)$`)
 	commandLetter = regexp.MustCompile(`[eErRwW]`)
 	besideLetter  = regexp.MustCompile(`^[^\s;{}'"]*`)
-	// changesFolder matches a change of the local folder in the commands of a client.
-	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
-	// patchFolder matches an option with which patch and git apply change files in another folder.
-	patchFolder = regexp.MustCompile(`^-([^-]*d|-di)`)
-	deep        = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
+	deep          = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
-	// listed matches a command that gets names of files from its input or from a file.
-	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --files0?-from)`)
+	// listed matches a command that gets names of files from its input or from a file, or patches another folder.
+	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --files0?-from|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-di))`)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
@@ -377,9 +373,6 @@ func (b *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	if name == "git" {
 		git = shell.GitCommand(c.Argv[1:])
 	}
-	if (name == "patch" || len(git) > 0 && (git[0].Text == "apply" || git[0].Text == "am")) && slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return patchFolder.MatchString(w.Text) }) {
-		out.unknown = "a file in the folder of " + name
-	}
 	prints := printsFiles(git)
 	serves := servers.MatchString(name + strings.TrimPrefix(strings.Join(c.Args(), " "), c.Argv[0].Text))
 	walks := walkers[name] || deepWalkers[name] && isDeep || prints || serves || clonesFolder(git)
@@ -424,9 +417,6 @@ func addCode(out *linePaths, add func(*[]string, string), program, code string) 
 	if coders.MatchString(program) {
 		for _, part := range inCode.Split(code, -1) {
 			add(&out.named, part)
-		}
-		if changesFolder.MatchString(code) {
-			out.unknown = "a file in the folder of lcd"
 		}
 	}
 	if !editors.MatchString(program) {

@@ -213,6 +213,7 @@ var secretReads = []struct {
 	{Bash, map[string]any{"command": "git apply <<'E'\n--- \"a/secr\\145t/key\"\n+++ \"b/secr\\145t/key\"\nE"}, "ask"},
 	{Bash, map[string]any{"command": "patch -Nd secret <<'E'\n--- key\n+++ key\nE"}, "ask"},
 	{Bash, map[string]any{"command": "git apply --direc=secret <<'E'\n--- a/key\n+++ b/key\nE"}, "ask"},
+	{Bash, map[string]any{"command": "patch -p1 < x.patch && git -C . apply -p2 x.patch"}, "allow"},
 	{Bash, map[string]any{"command": "patch -p2 <<'E'\n--- a/x/src/a.go\n+++ b/x/src/a.go\n-\"\\033[0m\"\nE"}, "allow"},
 	{Bash, map[string]any{"command": "sftp h.test <<E\nlcd secret\nput key\nE"}, "ask"},
 	{Bash, map[string]any{"command": "cat >x <<'E'\n" + strings.Repeat("a/", 2000) + "\nE"}, "ask"},
