@@ -13,7 +13,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
-	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
@@ -54,7 +53,7 @@ func Lock(path, what, hint string) (io.Closer, error) {
 	if !ok {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: what, Hint: hint, Err: ErrStoreLocked}
 	}
-	plainfile.KeepOwner(path)
+	secretfile.KeepOwners(path)
 	return l, nil
 }
 

@@ -99,8 +99,10 @@ function hasForm(v: unknown, inList: boolean): boolean {
   if (typeof v === "number") return Number.isFinite(v);
   if (v === undefined) return !inList;
   if (typeof v !== "object" || v === null) return typeof v !== "function" && typeof v !== "symbol";
+  if (Array.isArray(v) || "toJSON" in v) return true;
   const proto: unknown = Object.getPrototypeOf(v);
-  return Array.isArray(v) || "toJSON" in v || proto === null || Object.getPrototypeOf(proto) === null; // each realm has its Object.prototype
+  const plain = proto === null || Object.getPrototypeOf(proto) === null; // each realm has its Object.prototype
+  return plain || (!(v instanceof Error) && Object.keys(v).length > 0); // of an instance, JSON writes the fields: a Map or a Promise has none
 }
 
 /** Writes a value as JSON text, without members that are undefined and with 0 for -0. It refuses values without a JSON form. */
