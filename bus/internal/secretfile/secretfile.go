@@ -121,10 +121,10 @@ func SyncFolder(dir string) error {
 // MkdirAll makes a folder that only its owner can read.
 func MkdirAll(dir string) error { return plainfile.MkdirAll(dir) }
 
-// KeepOwners gives what root has made in a folder to its owner; see [plainfile.KeepOwner].
-func KeepOwners(dir string) {
-	_ = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err == nil && path != dir {
+// KeepOwners gives what root has made in a folder, or a file, to its owner; see [plainfile.KeepOwner].
+func KeepOwners(root string) {
+	_ = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && (path != root || !e.IsDir()) {
 			plainfile.KeepOwner(path)
 		}
 		return nil // the rest can be readable
