@@ -360,12 +360,12 @@ const replicasLook = 200 * time.Millisecond
 
 func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int, report func(Replicated)) error {
 	const op = "set replicas"
-	for first := true; ; first = false {
+	for {
 		info, err := rd.leaderInfo(ctx)
 		switch {
-		case err != nil && first:
+		case errors.Is(err, jetstream.ErrStreamNotFound):
 			return err
-		case err != nil:
+		case err != nil: // a stream that moves can have no leader
 		case info.Config.Replicas != n: // also if an archiver has undone it, with a change of the metadata
 			c = info.Config
 			c.Replicas = n

@@ -197,7 +197,7 @@ func KeepOwner(path string) {
 		return
 	}
 	owner, own := reflect.Indirect(reflect.ValueOf(info.Sys())), reflect.Indirect(reflect.ValueOf(file.Sys())) // a syscall.Stat_t, where root is user 0
-	if file.IsDir() || own.FieldByName("Nlink").Uint() == 1 {
+	if file.IsDir() || own.FieldByName("Nlink").Uint() <= 1 {
 		_ = folder.Lchown(filepath.Base(path), int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
 	}
 }

@@ -369,10 +369,10 @@ func addDocument(out *linePaths, add func(*[]string, string), text string) {
 			add(&out.globs, strings.NewReplacer("*", "\x01", "?", "\x01").Replace(name))
 		}
 	}
-	if unclearNames.MatchString(text) {
+	if unclearNames.MatchString(text) || changesFolder.MatchString(text) {
 		out.unknown = "a file in a here-document"
 	}
 }
 
-// unclearNames matches octal escapes in a name of a patch, and sftp's change of the local folder.
-var unclearNames = regexp.MustCompile(`(?mi)^\s*(?:(?:[-+*]{3}|diff|rename|copy|Index:) .*"[^"\n]*\\[0-7]|lcd\s)`)
+// unclearNames matches octal escapes in a name of a patch.
+var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|Index:).*"[^"\n]*\\[0-7]`)

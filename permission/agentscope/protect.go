@@ -221,7 +221,9 @@ var (
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// listed matches a command that gets names of files from its input or from a file, or patches another folder.
-	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --files0?-from|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-di))`)
+	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --files0?-from|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
+	// changesFolder matches a change of the local folder in the commands of a file transfer client.
+	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
@@ -417,6 +419,9 @@ func addCode(out *linePaths, add func(*[]string, string), program, code string) 
 	if coders.MatchString(program) {
 		for _, part := range inCode.Split(code, -1) {
 			add(&out.named, part)
+		}
+		if changesFolder.MatchString(code) {
+			out.unknown = "a file in the folder of lcd"
 		}
 	}
 	if !editors.MatchString(program) {

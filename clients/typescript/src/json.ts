@@ -102,7 +102,8 @@ function hasForm(v: unknown, inList: boolean): boolean {
   if (Array.isArray(v) || "toJSON" in v) return true;
   const proto: unknown = Object.getPrototypeOf(v);
   const plain = proto === null || Object.getPrototypeOf(proto) === null; // each realm has its Object.prototype
-  return plain || (!(v instanceof Error) && Object.keys(v).length > 0); // of an instance, JSON writes the fields: a Map or a Promise has none
+  const hidden = ["[object Error]", "[object Map]", "[object Set]", "[object Promise]"].includes(Object.prototype.toString.call(v));
+  return plain || (!hidden && Object.keys(v).length > 0); // of an instance, JSON writes the fields
 }
 
 /** Writes a value as JSON text, without members that are undefined and with 0 for -0. It refuses values without a JSON form. */

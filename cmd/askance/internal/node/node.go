@@ -26,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -232,11 +233,19 @@ func (n *Node) lockAnchor(context.Context) error {
 	if n.cfg.Offline {
 		return nil
 	}
-	lock, err := embed.Lock(n.anchorPath()+".lock", "the anchor file "+n.anchorPath(), "stop that engine, or choose another data folder or --anchor-file")
+	lock, err := lockAnchor(n.anchorPath())
+	if errors.Is(err, embed.ErrStoreUnwritable) { // for example, the anchor alone is mounted
+		n.cfg.Log.Warn("nothing keeps another engine from the anchor file", "err", err)
+		return nil
+	}
 	if err == nil {
 		n.onClose(lock.Close)
 	}
 	return err
+}
+
+func lockAnchor(path string) (io.Closer, error) {
+	return embed.Lock(path+".lock", "the anchor file "+path, "stop that engine, or choose another data folder or --anchor-file")
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {

@@ -41,10 +41,11 @@ type session struct {
 	close  func()
 }
 
+func (d Damaged) anchorPath() string { return cmp.Or(d.Anchor, d.Dir.Files(d.Space).Anchor(d.Space)) }
+
 // open connects to the journal's server. With rebuild, the server truncates what it cannot read.
 func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
-	files := d.Dir.Files(d.Space)
-	anchorFile := cmp.Or(d.Anchor, files.Anchor(d.Space))
+	files, anchorFile := d.Dir.Files(d.Space), d.anchorPath()
 	keys, err := keyfile.Load(cmp.Or(d.Keys, files.Keys()))
 	if errors.Is(err, fs.ErrNotExist) && d.Keys == "" && d.NATS == nil {
 		err = cmp.Or(d.Dir.Exists(), err)
@@ -178,6 +179,11 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if err := d.confirm(ctx, a); err != nil {
 		return nil, err
 	}
+	lock, err := lockAnchor(d.anchorPath())
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close() //nolint:errcheck // the end of the process also unlocks
 	s, err := d.open(ctx, true)
 	if err != nil {
 		return nil, err

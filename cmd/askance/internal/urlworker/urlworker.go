@@ -99,7 +99,7 @@ type request struct {
 // the endpoint closes while it is idle would make an outcome unknown.
 func (r *request) client() *http.Client {
 	return &http.Client{
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: r.dial, DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10},
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: r.dial, DisableKeepAlives: true, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
