@@ -480,14 +480,12 @@ func (f found) addContext(env *environment, c *cobra.Command) error {
 	return nil
 }
 
-// chooseServer removes the weaker one of a server and NATS, and a server next to a flag for the data
-// folder: a flag counts before a variable.
+// chooseServer removes the weaker one of a server and NATS: a flag counts before a variable.
 func (f found) chooseServer() {
-	server, nats := f.source("server"), f.source("nats")
-	if server < nats {
+	switch server, nats := f.source("server"), f.source("nats"); {
+	case server < nats:
 		delete(f, "nats")
-	}
-	if nats < server || f.source("data") == byFlag && byFlag < server {
+	case nats < server:
 		delete(f, "server")
 	}
 }

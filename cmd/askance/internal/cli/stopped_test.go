@@ -60,7 +60,7 @@ func TestStoppedCall(t *testing.T) {
 			stop(errSignal)
 			<-ctx.Done()
 		case strings.HasSuffix(r.URL.Path, "/whoami"):
-			_, _ = w.Write([]byte(`{"name":"ann","roles":["runtime"]}`))
+			_, _ = w.Write([]byte(`{"name":"ann","space":"default","roles":["runtime"]}`))
 		default:
 			_ = json.NewEncoder(w).Encode(toolcall.InfoReply{})
 		}
