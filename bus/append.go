@@ -183,6 +183,9 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 		v := a.judgeError(ctx, err)
 		switch {
 		case v.final:
+			if v.err == nil { // an attempt without an answer stored it
+				a.j.storing.noteResult(nil)
+			}
 			return v.seq, v.err
 		case v.wait && !sleepFor(ctx, randomPause(pause)), ctx.Err() != nil:
 			return 0, a.giveUp(ctx, err)
@@ -191,6 +194,7 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 			return 0, a.giveUp(ctx, err)
 		}
 		if seq, err = a.attemptOnce(ctx); err == nil {
+			a.j.storing.noteResult(nil)
 			return seq, nil
 		}
 	}

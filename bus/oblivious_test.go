@@ -227,7 +227,7 @@ func (d *duplicating) Publish(ctx context.Context, w bus.Write) (bus.Ack, error)
 		return d.ack, err
 	}
 	d.forget()
-	return bus.Ack{}, errNoAnswer
+	return bus.Ack{}, context.DeadlineExceeded
 }
 
 // If a record is stored and its acknowledgement lost, a leader that forgot the record must not make
@@ -264,6 +264,9 @@ func TestDuplicateOfAForgottenRecord(t *testing.T) {
 			seq, err := j.Append(ctx, callRecord("mine", callKey("c1"), message.ToolCallPending, "propose"), 0)
 			if tc.want == nil && (err != nil || seq != 2) || !errors.Is(err, tc.want) {
 				t.Errorf("Append = %d, %v; want %v", seq, err, tc.want)
+			}
+			if err := j.Ready(t.Context()); tc.want == nil && err != nil {
+				t.Errorf("the record is stored, but the journal is not ready: %v", err)
 			}
 		})
 	}

@@ -376,3 +376,32 @@ func addDocument(out *linePaths, add func(*[]string, string), text string) {
 
 // unclearNames matches octal escapes in a name of a patch.
 var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|Index:).*"[^"\n]*\\[0-7]`)
+
+// addCode adds texts that may be paths, if the program runs code.
+func addCode(out *linePaths, add func(*[]string, string), program, code string) {
+	if coders.MatchString(program) {
+		for _, part := range inCode.Split(code, -1) {
+			add(&out.named, part)
+		}
+		if changesFolder.MatchString(code) {
+			out.unknown = "a file in the folder of lcd"
+		}
+	}
+	if !editors.MatchString(program) {
+		return
+	}
+	const maxLetters = 500 // of one text
+	letters := commandLetter.FindAllStringIndex(code, maxLetters+1)
+	if len(letters) > maxLetters {
+		out.unknown = "a file in the code of " + program
+	}
+	for _, at := range letters {
+		name := besideLetter.FindString(code[at[1]:])
+		if strings.HasSuffix(program, "d") { // for ed and sed * is a letter of the name
+			name = strings.ReplaceAll(name, "*", "\x01")
+		}
+		if name != "" {
+			add(&out.globs, name)
+		}
+	}
+}

@@ -414,35 +414,6 @@ func (b *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	}
 }
 
-// addCode adds texts that may be paths, if the program runs code.
-func addCode(out *linePaths, add func(*[]string, string), program, code string) {
-	if coders.MatchString(program) {
-		for _, part := range inCode.Split(code, -1) {
-			add(&out.named, part)
-		}
-		if changesFolder.MatchString(code) {
-			out.unknown = "a file in the folder of lcd"
-		}
-	}
-	if !editors.MatchString(program) {
-		return
-	}
-	const maxLetters = 500 // of one text
-	letters := commandLetter.FindAllStringIndex(code, maxLetters+1)
-	if len(letters) > maxLetters {
-		out.unknown = "a file in the code of " + program
-	}
-	for _, at := range letters {
-		name := besideLetter.FindString(code[at[1]:])
-		if strings.HasSuffix(program, "d") { // for ed and sed * is a letter of the name
-			name = strings.ReplaceAll(name, "*", "\x01")
-		}
-		if name != "" {
-			add(&out.globs, name)
-		}
-	}
-}
-
 // addTarget adds the file of a redirect, as written.
 func (b *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {
 	text := b.expandMarks(trimQuotes(variable.ReplaceAllString(raw, "\x00$1$2")))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -313,4 +314,53 @@ Colour is used on a terminal, unless NO_COLOR is set. $VISUAL or $EDITOR is the
 editor of askance edit.
 `)
 	return b.String()
+}
+
+// A source of settings; a lower one wins. Values of a context have byCurrentContext.
+type source int
+
+const (
+	byFlag source = iota
+	byVariable
+	byFile
+	byCurrentContext
+	byNone
+)
+
+// given is the value of a setting and where it comes from.
+type given struct {
+	from   source
+	where  string
+	values []string
+}
+
+func (f found) source(key string) source {
+	if g, ok := f[key]; ok {
+		return g.from
+	}
+	return byNone
+}
+
+// found holds the settings of a command that have a source, by key.
+type found map[string]given
+
+var flagName = regexp.MustCompile(`--[a-z-]+`)
+
+// explain adds to an error where a setting comes from whose flag or file it names.
+func (f found) explain(err error) error {
+	_, usage := errors.AsType[usageError](err)
+	file, _ := errors.AsType[*fs.PathError](err)
+	var origins []string
+	for _, s := range settings {
+		g := f[s.key()]
+		named := usage && slices.Contains(flagName.FindAllString(err.Error(), -1), "--"+s.flag)
+		missing := file != nil && slices.ContainsFunc(g.values, func(v string) bool { return v == file.Path || strings.HasSuffix(v, "="+file.Path) })
+		if g.from != byFlag && (named || missing) {
+			origins = append(origins, "--"+s.flag+" comes from "+g.where)
+		}
+	}
+	if origins == nil {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, strings.Join(origins, ", "))
 }

@@ -1,9 +1,13 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -225,4 +229,133 @@ func (n *Node) openDirectory(ctx context.Context) error {
 	}
 	n.people, err = directory.Open(ctx, n.cfg.Directory, bucket, n.cfg.Log)
 	return err
+}
+
+const (
+	// lookAtJournal is how often the journal is asked whether it accepts new calls.
+	lookAtJournal = time.Second
+	// readyWithin bounds one such check: probes wait about as long.
+	readyWithin = 2 * time.Second
+)
+
+// readiness tracks whether the journal accepts new calls. It logs each change.
+type readiness struct {
+	journal interface{ Ready(context.Context) error }
+	log     *slog.Logger
+	reason  atomic.Pointer[error] // of the last check; nil: it accepts them
+}
+
+// watch checks until ctx ends.
+func (r *readiness) watch(ctx context.Context) {
+	tick := time.NewTicker(lookAtJournal)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = r.look(ctx) // look stores and logs it
+		}
+	}
+}
+
+// last returns why the journal accepted no new calls at the last check.
+func (r *readiness) last() error {
+	if why := r.reason.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// check returns the last error at once if there was one, else it asks the journal.
+func (r *readiness) check(ctx context.Context) error {
+	if err := r.last(); err != nil {
+		return err
+	}
+	return r.look(ctx)
+}
+
+func (r *readiness) look(ctx context.Context) error {
+	looking, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	err := r.journal.Ready(looking)
+	if ctx.Err() != nil {
+		return context.Cause(ctx) // the caller has gone: that says nothing about the journal
+	}
+	var next *error
+	if err != nil {
+		next = &err
+	}
+	switch before := r.reason.Swap(next); {
+	case err == nil && before != nil:
+		r.log.Warn("the journal accepts new calls again")
+	case err != nil && before == nil && !errors.Is(err, message.ErrFull): // a full store is logged by its owner
+		r.log.Error("the journal accepts no new calls", "err", err)
+	}
+	return err
+}
+
+// Archiving is what an engine archives while it runs.
+type Archiving struct {
+	// Retention says which calls; none if its OlderThan is 0.
+	bus.Retention
+	// Every is how often. Default: a day. Of several engines, one archives.
+	Every time.Duration
+}
+
+const (
+	archiveEvery = 24 * time.Hour
+	// firstArchive is the latest time of the first archive after a start. It is random, so that
+	// engines that start together do not archive together.
+	firstArchive = time.Hour
+)
+
+// archiver archives while the engine runs.
+type archiver struct {
+	cfg    Archiving
+	ledger *bus.Ledger
+	log    *slog.Logger
+}
+
+// run completes archives that were interrupted, and archives what the settings say. alone
+// means that this is the only engine of the space, which then completes them in any case.
+func (a archiver) run(ctx context.Context, alone bool) {
+	every := cmp.Or(a.cfg.Every, archiveEvery)
+	if alone || a.cfg.OlderThan > 0 {
+		a.resume(ctx)
+	}
+	for pause := rand.N(min(firstArchive, every)); a.cfg.OlderThan > 0; pause = every + rand.N(every/8+1) { //nolint:gosec // G404: spreading load needs no secret
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if age := time.Since(a.ledger.LastArchive()); age < 0 || age > every*3/4 { // else another engine archives
+			a.archive(ctx)
+		}
+	}
+}
+
+func (a archiver) archive(ctx context.Context) {
+	began := time.Now()
+	done, err := a.ledger.Archive(ctx, a.cfg.Retention)
+	switch {
+	case ctx.Err() != nil:
+	case errors.Is(err, message.ErrConflict): // probably another engine archives
+		a.log.Info("finished calls were not archived; will try again later", "error", err)
+	case err != nil:
+		a.log.Error("finished calls could not be archived; will try again later", "error", err)
+	default:
+		a.log.Info("archived finished calls", "calls", done.Calls, "records", done.Records, "bytes", done.Bytes, "archives", done.Archives, "took", time.Since(began).Round(time.Millisecond).String())
+	}
+}
+
+func (a archiver) resume(ctx context.Context) {
+	done, err := a.ledger.ResumeArchives(ctx)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		a.log.Error("the records of an archive could not be deleted from the journal: run askance journal archive", "err", err)
+	case done > 0:
+		a.log.Info("an interrupted archive was completed", "records", done)
+	}
 }
