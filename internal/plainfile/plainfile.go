@@ -11,6 +11,7 @@ package plainfile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -180,8 +181,8 @@ func MkdirAll(dir string) error {
 
 // KeepOwner gives what root has made to the owner of the folder that it is in, if the system
 // permits it. Otherwise a service could not read what an administrator adds to its data folder.
-// Only a file of this very folder changes, even if the path leads elsewhere meanwhile, and no file with
-// a second name, which can be elsewhere.
+// Only a file of this very folder changes, even if path or file are replaced meanwhile, and no file
+// with a second name, which can be elsewhere.
 func KeepOwner(path string) {
 	if os.Geteuid() != 0 {
 		return
@@ -191,15 +192,40 @@ func KeepOwner(path string) {
 		return
 	}
 	defer func() { _ = folder.Close() }() // only read
-	info, err := folder.Stat(".")
-	file, err2 := folder.Lstat(filepath.Base(path))
-	if err != nil || err2 != nil {
+	named, err := folder.Lstat(filepath.Base(path))
+	if err != nil || !named.IsDir() && !named.Mode().IsRegular() {
+		return
+	}
+	f, err := folder.OpenFile(filepath.Base(path), os.O_RDONLY|syscall.O_NONBLOCK, 0) // what is examined is what changes
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }() // only read
+	file, err := f.Stat()
+	info, err2 := statAfterChanges(folder)
+	if err != nil || err2 != nil || !os.SameFile(named, file) {
+		return
+	}
+	if at, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); strings.HasSuffix(at, " (deleted)") { // the one name was another
 		return
 	}
 	owner, own := reflect.Indirect(reflect.ValueOf(info.Sys())), reflect.Indirect(reflect.ValueOf(file.Sys())) // a syscall.Stat_t, where root is user 0
 	if file.IsDir() || own.FieldByName("Nlink").Uint() <= 1 {
-		_ = folder.Lchown(filepath.Base(path), int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
+		_ = f.Chown(int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
 	}
+}
+
+// statAfterChanges returns the state of a folder after the changes that had begun: reading waits for them.
+func statAfterChanges(folder *os.Root) (os.FileInfo, error) {
+	dir, err := folder.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = dir.Close() }() // only read
+	if _, err := dir.Readdirnames(1); err != nil {
+		return nil, err
+	}
+	return dir.Stat()
 }
 
 // Reloader follows files that change while a program runs. It runs one reload at a time,

@@ -212,3 +212,57 @@ func TestKeepOwnerOfAMovingPath(t *testing.T) {
 		}
 	}
 }
+
+// A file that its owner replaces meanwhile, by a second name of a file of root, stays that of root.
+func TestKeepOwnerOfAReplacedFile(t *testing.T) {
+	dir := t.TempDir()
+	own, secret := filepath.Join(dir, "own"), filepath.Join(dir, "secret")
+	write(t, secret, "")
+	if err := os.Mkdir(own, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Geteuid() == 0 { // others give no files away
+		if err := os.Chown(own, 12345, 12346); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(own, "file")
+	write(t, file, "")
+	var replacing sync.WaitGroup
+	done := make(chan struct{})
+	replacing.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			next := filepath.Join(dir, "next")
+			if i%2 == 0 {
+				if err := os.Link(secret, next); err != nil {
+					t.Error(err)
+					return
+				}
+			} else if err := os.WriteFile(next, nil, 0o600); err != nil {
+				t.Error(err)
+				return
+			}
+			if err := os.Rename(next, file); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	defer replacing.Wait()
+	defer close(done)
+	for range 5_000 {
+		plainfile.KeepOwner(file)
+		info, err := os.Stat(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; int(uid) != os.Geteuid() { //nolint:forcetypeassert // of this system
+			t.Fatalf("the linked file belongs to %d", uid)
+		}
+	}
+}
