@@ -141,7 +141,7 @@ func (h *history) write(v version) {
 	}
 	name := nameOf(v.PolicyVersion, data)
 	if err == nil {
-		err = os.MkdirAll(h.dir, 0o700)
+		err = plainfile.MkdirAll(h.dir)
 	}
 	if err == nil {
 		err = plainfile.Replace(filepath.Join(h.dir, name), data)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -66,12 +67,18 @@ func checkImport(p Policy, opts Options) (Policy, error) {
 	return p, nil
 }
 
+// dropDuplicates drops equal rules, and numbers different ones of one name, as long texts have.
 func dropDuplicates(rules []Rule) []Rule {
 	var out []Rule
 	for _, r := range rules {
-		if !slices.ContainsFunc(out, func(o Rule) bool { return o.Name == r.Name }) {
-			out = append(out, r)
+		if slices.ContainsFunc(out, func(o Rule) bool { o.Name = r.Name; return reflect.DeepEqual(o, r) }) {
+			continue
 		}
+		name := r.Name
+		for n := 2; slices.ContainsFunc(out, func(o Rule) bool { return o.Name == r.Name }); n++ {
+			r.Name = fmt.Sprintf("%s#%d", name, n)
+		}
+		out = append(out, r)
 	}
 	return out
 }

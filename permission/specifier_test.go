@@ -175,3 +175,20 @@ func TestImportContext(t *testing.T) {
 		}
 	}
 }
+
+// Long texts that begin alike are different rules, and none loses a reading.
+func TestLongSpecifiers(t *testing.T) {
+	long := strings.Repeat("x", 250)
+	p, err := permission.FromSpecifiers(permission.Specifiers{Deny: []string{"Bash(" + long + "a)", "Bash(" + long + "b)", "Bash(" + long + "b)", "Read(" + long + ")"}}, specifierOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range p.Rules {
+		got = append(got, shownRule(r))
+	}
+	want := []string{"deny Bash content " + long + "a", "deny Bash content " + long + "b", "deny Read content " + long, "deny Read content */" + long, "deny Read content " + long + "/*", "deny Read content */" + long + "/*"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rules (-want +got):\n%s", diff)
+	}
+}
