@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,25 +86,14 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 		a.skipUntimely(ctx, refusal)
 		return toolcall.StartReply{}, false
 	}
-	req := toolcall.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, Task: a.task.ID}
-	if g := a.call.Attempt.Grant; g != nil {
-		req.Nonce = g.Nonce
-	}
-	if refusal != nil {
-		req.Refuse = line(refusal.Error())
-	}
-	first, doubted := time.Now(), time.Time{}
+	req := a.startRequest(refusal)
+	var first, doubted time.Time // when it was sent first, and when its reply was first not proven
 	var b backoff
 	for {
 		req.Request = newID()
 		sent := time.Now()
-		reply, err := request(ctx, a.w.requestTimeout, a.w.transport.Start, req)
-		answer := judgeStart(err)
-		if answer == granted && refusal == nil {
-			if err = a.prove(ctx, reply, req); err != nil {
-				answer = unproven
-			}
-		}
+		first = cmp.Or(first, sent)
+		reply, answer, err := a.sendStart(ctx, req)
 		switch answer {
 		case granted:
 			if a.task.ID == "" || refusal != nil {
@@ -124,10 +114,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 			return reply, false
 		case unproven:
 			a.log.Error("ignored a start reply that no trusted engine signed; asking again", "err", err)
-			if doubted.IsZero() {
-				doubted = sent
-			}
-			if elapsed(doubted) > unprovenLimit {
+			if doubted = cmp.Or(doubted, sent); elapsed(doubted) > unprovenLimit {
 				a.giveBack(ctx, line(err.Error()))
 				a.w.release(a.task, notOursDelay)
 				return reply, false
@@ -140,6 +127,30 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 			return reply, false
 		}
 	}
+}
+
+// startRequest returns the request that claims the attempt, or refuses it.
+func (a *attempt) startRequest(refusal error) toolcall.StartRequest {
+	req := toolcall.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, Task: a.task.ID}
+	if g := a.call.Attempt.Grant; g != nil {
+		req.Nonce = g.Nonce
+	}
+	if refusal != nil {
+		req.Refuse = line(refusal.Error())
+	}
+	return req
+}
+
+// sendStart sends a start once. Only a claim needs a signed reply.
+func (a *attempt) sendStart(ctx context.Context, req toolcall.StartRequest) (toolcall.StartReply, verdict, error) {
+	reply, err := request(ctx, a.w.requestTimeout, a.w.transport.Start, req)
+	answer := judgeStart(err)
+	if answer == granted && req.Refuse == "" {
+		if err = a.prove(ctx, reply, req); err != nil {
+			answer = unproven
+		}
+	}
+	return reply, answer, err
 }
 
 // skipUntimely leaves a task whose grant is not valid by this machine's clock.
