@@ -169,57 +169,75 @@ func (l *Ledger) sealRange(ctx context.Context, state jetstream.StreamState) (pr
 	return proof.Seal(c, entries, l.kept.signing().Signer())
 }
 
+// entryList has the entries of one checkpoint, one for each sequence.
+type entryList struct {
+	from    uint64 // the sequence of the first entry
+	room    int    // left in the checkpoint, in bytes
+	entries []proof.Entry
+}
+
+// next returns the sequence of the next entry.
+func (e *entryList) next() uint64 { return e.from + uint64(len(e.entries)) }
+
+// add adds an entry, unless the checkpoint is full. There is always room for the first one.
+func (e *entryList) add(entry proof.Entry) (hasRoom bool) {
+	if e.room -= 2 * (len(entry.Subject) + len(proof.Hash{})); e.room < 0 && len(e.entries) > 0 {
+		return false
+	}
+	e.entries = append(e.entries, entry)
+	return true
+}
+
 // readEntries collects the entries of one checkpoint. It reads from the journal the records
 // that this engine did not write recently.
 func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
-	room := int(l.j.store.nc.MaxPayload()) / 2
 	through = min(through, from+proof.MaxRecords-1)
 	if err := l.confirmRemembered(ctx, from, through); err != nil {
 		return nil, err
 	}
-	var out []proof.Entry
-	add := func(e proof.Entry) (hasRoom bool) {
-		if room -= 2 * (len(e.Subject) + len(proof.Hash{})); room < 0 && len(out) > 0 {
-			return false
-		}
-		out = append(out, e)
-		return true
-	}
-	addMissing := func(seq uint64) error {
-		next := from + uint64(len(out))
-		err := l.checkMissing(ctx, next, seq)
-		if err == nil && next <= seq {
-			out = append(out, make([]proof.Entry, seq-next+1)...)
-		}
-		return err
-	}
-	for next := from; next <= through; next = from + uint64(len(out)) {
-		if e, ok := l.j.unsealed.get(next); ok {
-			if !add(e) {
-				return out, nil
-			}
+	list := &entryList{from: from, room: int(l.j.store.nc.MaxPayload()) / 2}
+	for hasRoom := true; hasRoom && list.next() <= through; {
+		if e, ok := l.j.unsealed.get(list.next()); ok {
+			hasRoom = list.add(e)
 			continue
 		}
-		found, seen, err := l.j.store.readPage(ctx, ">", next-1, int(min(maxPage, through-next+1)))
-		if err != nil {
-			return nil, apiError("checkpoint", "read the journal", err)
-		}
-		for _, m := range found {
-			if m.seq > through {
-				break
-			}
-			if err := addMissing(m.seq - 1); err != nil {
-				return nil, err
-			}
-			if !add(proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)}) {
-				return out, nil
-			}
-		}
-		if err := addMissing(min(seen, through)); err != nil {
+		var err error
+		if hasRoom, err = l.addPage(ctx, list, through); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return list.entries, nil
+}
+
+// addPage adds the records of one page of the journal, at most up to through.
+func (l *Ledger) addPage(ctx context.Context, list *entryList, through uint64) (hasRoom bool, err error) {
+	next := list.next()
+	found, seen, err := l.j.store.readPage(ctx, ">", next-1, int(min(maxPage, through-next+1)))
+	if err != nil {
+		return false, apiError("checkpoint", "read the journal", err)
+	}
+	for _, m := range found {
+		if m.seq > through {
+			break
+		}
+		if err := l.addMissing(ctx, list, m.seq-1); err != nil {
+			return false, err
+		}
+		if !list.add(proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)}) {
+			return false, nil
+		}
+	}
+	return true, l.addMissing(ctx, list, min(seen, through))
+}
+
+// addMissing adds empty entries for the sequences up to through, which have no record.
+func (l *Ledger) addMissing(ctx context.Context, list *entryList, through uint64) error {
+	next := list.next()
+	if err := l.checkMissing(ctx, next, through); err != nil || next > through {
+		return err
+	}
+	list.entries = append(list.entries, make([]proof.Entry, through-next+1)...)
+	return nil
 }
 
 // checkMissing makes sure that the sequences from … through have no record because of an accepted
