@@ -115,11 +115,29 @@ func readLine(in *bufio.Scanner, n int) (*line, error) {
 	return &l, nil
 }
 
+// lineCounts counts the lines of an export.
+type lineCounts struct{ records, checkpoints uint64 }
+
+// add counts a line. At the last one it returns how the file differs from what that counts, or "".
+func (c *lineCounts) add(l *line) (damage string) {
+	switch l.Type {
+	case "record":
+		c.records++
+	case "checkpoint":
+		c.checkpoints++
+	case "end":
+		if l.Records != c.records || l.Checkpoints != c.checkpoints {
+			return fmt.Sprintf("the export counts %d records and %d checkpoints, there are %d and %d", l.Records, l.Checkpoints, c.records, c.checkpoints)
+		}
+	}
+	return ""
+}
+
 // eachOf yields the records of a type. Reading records checks every line, and keeps what
 // is wrong with the end of the file for Verify.
 func (s *Source) eachOf(path, kind string) iter.Seq2[proof.Record, error] {
 	return func(yield func(proof.Record, error) bool) {
-		count := map[string]uint64{}
+		var counts lineCounts
 		bases := map[uint64]*proof.Record{} // since the last record
 		read := proof.Expander{Load: func(seq uint64) (*proof.Record, error) { return copyBase(bases, seq), nil }}
 		records, damage := kind == "record", ""
@@ -128,33 +146,25 @@ func (s *Source) eachOf(path, kind string) iter.Seq2[proof.Record, error] {
 			defer func() { s.damage = damage }()
 		}
 		for l, err := range eachLine(path) {
-			if errors.Is(err, errCut) {
-				damage = "the export is cut short"
-				return
-			}
 			if err == nil && (records || l.Type != "record") {
 				if err = s.check(l, &read); err != nil {
 					err = fmt.Errorf("%s: %w", path, err)
 				}
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, errCut):
+				damage = "the export is cut short"
+				return
+			case err != nil:
 				yield(proof.Record{}, err)
 				return
-			}
-			count[l.Type]++
-			switch l.Type {
-			case "base":
+			case l.Type == "base":
 				bases[l.Record.Seq] = l.Record
 				continue
-			case "end":
-				if l.Records != count["record"] || l.Checkpoints != count["checkpoint"] {
-					damage = fmt.Sprintf("the export counts %d records and %d checkpoints, there are %d and %d", l.Records, l.Checkpoints, count["record"], count["checkpoint"])
-				}
-			case kind:
-				if !yield(*l.Record, nil) {
-					return
-				}
+			case l.Type == kind && !yield(*l.Record, nil):
+				return
 			}
+			damage = counts.add(l)
 			clear(bases)
 		}
 	}
