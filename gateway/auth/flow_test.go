@@ -352,6 +352,26 @@ func TestUserInfo(t *testing.T) {
 	}
 }
 
+// Without UserInfo, a person whose name the token has gets the roles that everyone has.
+func TestLoginWithoutUserInfo(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver, "*": {toolcall.RoleAuditor}})
+	g.provider.mu.Lock()
+	g.provider.odd = map[string]http.HandlerFunc{"/userinfo": http.NotFound}
+	g.provider.mu.Unlock()
+	g.provider.is(map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true})
+	c := g.browser()
+	if code, text, _ := g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil); code != http.StatusOK {
+		t.Errorf("a name without groups: %d %s", code, text)
+	}
+	if s, _ := g.self(c); s.Name != "dora@example.org" || len(s.Roles) != 1 || s.Roles[0] != toolcall.RoleAuditor {
+		t.Errorf("logged in as %+v", s)
+	}
+	g.provider.is(map[string]any{"sub": "1"})
+	if code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusServiceUnavailable {
+		t.Errorf("without a name: %d %s", code, text)
+	}
+}
+
 // TestOIDCRefuses covers provider replies that are not quite right.
 func TestOIDCRefuses(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
