@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
@@ -432,4 +434,36 @@ func TestPolicyIsReloaded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A program does not share its folder or its anchor file with another engine.
+func TestOneEngineOnAFolder(t *testing.T) {
+	data := t.TempDir()
+	anchor := filepath.Join(data, "anchors", "default")
+	tools := []askance.Tool{askance.Func("read", "Reads.", echo), askance.Func("write", "Writes.", echo), askance.Func("drop", "Drops.", echo)}
+	run := func() error {
+		app, err := askance.Open(t.Context(), askance.Rules(policy), tools, askance.Data(data))
+		if err == nil {
+			err = app.Close()
+		}
+		return err
+	}
+	for what, lock := range map[string]func() (io.Closer, error){
+		"the data folder " + data:   func() (io.Closer, error) { return embed.LockFolder(data) },
+		"the anchor file " + anchor: func() (io.Closer, error) { return embed.LockAnchor(anchor) },
+	} {
+		other, err := lock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := run(); !errors.Is(err, embed.ErrStoreLocked) || !strings.Contains(err.Error(), what) {
+			t.Errorf("a program while another engine has %s: %v", what, err)
+		}
+		if err := other.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(); err != nil {
+		t.Error(err)
+	}
 }

@@ -3,7 +3,7 @@ package askance
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -26,6 +26,7 @@ type folder struct {
 	path    string
 	space   toolcall.SpaceID
 	log     *slog.Logger
+	locks   []io.Closer // no other engine uses the folder or the anchor file
 	keys    *keyfile.Live
 	server  *embed.Server
 	conn    *nats.Conn
@@ -41,10 +42,17 @@ type folder struct {
 // must be closed even if there is an error.
 func openFolder(ctx context.Context, o options) (*folder, error) {
 	f := &folder{path: o.data, space: o.space, log: o.log}
-	if err := os.MkdirAll(f.path, 0o700); err != nil {
-		return f, fmt.Errorf("make the data folder: %w", err)
-	}
 	keyPath, anchorPath := filepath.Join(f.path, "engine.key"), filepath.Join(f.path, "anchors", string(f.space))
+	folderLock, err := embed.LockFolder(f.path)
+	if err != nil {
+		return f, err
+	}
+	f.locks = append(f.locks, folderLock)
+	anchorLock, err := embed.LockAnchor(anchorPath)
+	if err != nil {
+		return f, err
+	}
+	f.locks = append(f.locks, anchorLock)
 	keys, err := bus.LoadOrCreateSpaceKeys(keyPath, anchorPath)
 	if err != nil {
 		return f, err
@@ -128,6 +136,9 @@ func (f *folder) close() error {
 	}
 	if f.server != nil {
 		f.server.Close()
+	}
+	for _, lock := range f.locks {
+		err = errors.Join(err, lock.Close())
 	}
 	return err
 }

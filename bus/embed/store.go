@@ -57,6 +57,16 @@ func Lock(path, what, hint string) (io.Closer, error) {
 	return l, nil
 }
 
+// LockFolder locks a data folder for one engine. [InUse] reports it.
+func LockFolder(dir string) (io.Closer, error) {
+	return Lock(filepath.Join(dir, lockName), "the data folder "+dir, "stop that engine, or choose another data folder; askance serve --spaces serves several spaces")
+}
+
+// LockAnchor locks an anchor file for one engine.
+func LockAnchor(path string) (io.Closer, error) {
+	return Lock(path+".lock", "the anchor file "+path, "stop that engine, or choose another data folder or --anchor-file")
+}
+
 // InUse reports whether a process uses the folder.
 func InUse(dir string) bool {
 	path := filepath.Join(dir, lockName)

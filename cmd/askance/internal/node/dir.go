@@ -120,10 +120,9 @@ func (d Dir) URL() (string, error) {
 }
 
 // ConsoleURL returns where the web console of the folder's server is, "unix:" and a path
-// if it has only a Unix socket, or "" if none runs. A folder without a store is that of a server
-// on an existing NATS: its address counts as it is.
+// if it has only a Unix socket, or "" if none runs. A killed server leaves its address behind.
 func (d Dir) ConsoleURL() (string, error) {
-	if d.Exists() == nil && !embed.InUse(d.Store()) {
+	if !embed.InUse(string(d)) {
 		return "", nil
 	}
 	text, err := d.readAddress(d.Console())

@@ -9,6 +9,7 @@
 //
 //	engine.key     the secrets of the space's engines (mode 0600)
 //	engine.pub     the keys with which workers check grants
+//	askance.lock   locked by the one engine process of the folder
 //	nats/          the store of the embedded server; one process at a time
 //	archive/       archived records, if any
 //	snapshots/     the engine's state, so that it need not read the whole journal
@@ -26,7 +27,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -168,7 +168,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	collectLessOften()
 	n := newNode(cfg)
 	n.onClose(n.connection.close)
-	for _, step := range []func(context.Context) error{n.readFiles, n.openKeys, n.checkOwnKeys, n.lockAnchor, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.readFiles, n.lockFolder, n.openKeys, n.checkOwnKeys, n.lockAnchor, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -228,12 +228,21 @@ func (n *Node) Close() error {
 	return err
 }
 
-// lockAnchor excludes other engines that would write to the same anchor.
-func (n *Node) lockAnchor(context.Context) error {
-	if n.cfg.Offline {
+// lockFolder excludes other engines that would write to the same files.
+func (n *Node) lockFolder(context.Context) error {
+	if n.cfg.Offline || n.cfg.First != nil {
 		return nil
 	}
-	lock, err := lockAnchor(n.anchorPath())
+	lock, err := embed.LockFolder(string(n.cfg.Dir))
+	if err == nil {
+		n.onClose(lock.Close)
+	}
+	return err
+}
+
+// lockAnchor excludes other engines that would write to the same anchor.
+func (n *Node) lockAnchor(context.Context) error {
+	lock, err := embed.LockAnchor(n.anchorPath())
 	if errors.Is(err, embed.ErrStoreUnwritable) { // for example, the anchor alone is mounted
 		n.cfg.Log.Warn("nothing keeps another engine from the anchor file", "err", err)
 		return nil
@@ -242,10 +251,6 @@ func (n *Node) lockAnchor(context.Context) error {
 		n.onClose(lock.Close)
 	}
 	return err
-}
-
-func lockAnchor(path string) (io.Closer, error) {
-	return embed.Lock(path+".lock", "the anchor file "+path, "stop that engine, or choose another data folder or --anchor-file")
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {

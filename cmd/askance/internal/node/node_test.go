@@ -130,16 +130,29 @@ func TestOneProcessAtATimeOnNATS(t *testing.T) {
 	cfg := config(t)
 	cfg.NATS, cfg.Listen = server.URL(), ""
 	n := start(t, cfg)
-	embedded, shared, space := cfg, cfg, cfg
+	anchor := cfg.Dir.Anchor(cfg.Space)
+	embedded, shared, space, offline := cfg, cfg, cfg, cfg
 	embedded.NATS = ""
-	shared.Dir, shared.Keys, shared.Anchor = node.Dir(t.TempDir()), cfg.Dir.Keys(), cfg.Dir.Anchor(cfg.Space)
-	for name, c := range map[string]node.Config{"on the folder": cfg, "with an embedded server on the folder": embedded, "on another folder with its anchor file": shared} {
-		if _, err := node.Start(t.Context(), c); !errors.Is(err, embed.ErrStoreLocked) || !strings.Contains(err.Error(), cfg.Dir.Anchor(cfg.Space)) {
+	shared.Dir, shared.Keys, shared.Anchor = node.Dir(t.TempDir()), cfg.Dir.Keys(), anchor
+	space.Space = "other"
+	offline.NATS, offline.Offline = "", true
+	if err := os.Mkdir(cfg.Dir.Store(), 0o700); err != nil { // of an engine that ran before the journal moved
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		node.Config
+		used string
+	}{
+		"on the folder": {cfg, "the data folder"}, "with an embedded server on the folder": {embedded, "the data folder"}, "of another space on the folder": {space, "the data folder"},
+		"on another folder with its anchor file": {shared, anchor}, "for one command": {offline, anchor},
+	} {
+		if _, err := node.Start(t.Context(), c.Config); !errors.Is(err, embed.ErrStoreLocked) || !strings.Contains(err.Error(), c.used) {
 			t.Errorf("a second engine %s: %v", name, err)
 		}
 	}
-	space.Space = "other"
-	start(t, space)
+	if _, err := (node.Damaged{Dir: cfg.Dir, Space: cfg.Space}).Archive(t.Context(), bus.Retention{By: "ann"}); !errors.Is(err, embed.ErrStoreLocked) || !strings.Contains(err.Error(), anchor) {
+		t.Errorf("an archive of the folder: %v", err)
+	}
 	further := cfg
 	further.Dir = node.Dir(t.TempDir())
 	further.Keys = cfg.Dir.Keys()
@@ -409,11 +422,21 @@ func TestConsoleURLOfAllAddresses(t *testing.T) {
 		"http://0.0.0.0:8650": "http://127.0.0.1:8650", "https://[::]:8650": "https://127.0.0.1:8650", "http://10.0.0.0:8650": "http://10.0.0.0:8650",
 	} {
 		d := node.Dir(t.TempDir())
+		lock, err := embed.LockFolder(string(d))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := d.WriteConsole(recorded); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := d.ConsoleURL(); got != want || err != nil {
 			t.Errorf("%s: %q, %v", recorded, got, err)
+		}
+		if err := lock.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.ConsoleURL(); got != "" || err != nil { // it was killed
+			t.Errorf("%s, and no server runs: %q, %v", recorded, got, err)
 		}
 	}
 }

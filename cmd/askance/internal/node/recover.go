@@ -177,7 +177,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if err := d.confirm(ctx, a); err != nil {
 		return nil, err
 	}
-	lock, err := lockAnchor(d.anchorPath())
+	lock, err := embed.LockAnchor(d.anchorPath())
 	if err != nil {
 		return nil, err
 	}
@@ -393,6 +393,11 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 		if err := d.Dir.Exists(); err != nil {
 			return bus.Archiving{}, err
 		}
+		lock, err := embed.LockAnchor(d.anchorPath())
+		if err != nil {
+			return bus.Archiving{}, err
+		}
+		defer lock.Close() //nolint:errcheck // the end of the process also unlocks
 	}
 	s, err := d.open(ctx, false)
 	if err != nil {
