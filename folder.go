@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -79,7 +80,7 @@ func openFolder(ctx context.Context, o options) (*folder, error) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = stop
 	f.wg.Go(func() { _ = f.ledger.Run(running, bus.Pace{}) }) // ends when running does; it logs all other errors
-	return f, keys.WritePublic(filepath.Join(f.path, "engine.pub"))
+	return f, f.keys.Publish(filepath.Join(f.path, "engine.pub"))
 }
 
 func (f *folder) signals() engine.Signals { return bus.NewSignals(f.conn, f.space, f.log) }
@@ -98,7 +99,7 @@ func (f *folder) serve(ctx context.Context, e *engine.Engine) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(f.endpoint(), []byte(f.server.URL()+"\n"), 0o600)
+	return plainfile.Replace(f.endpoint(), []byte(f.server.URL()+"\n"))
 }
 
 // stopServing stops accepting requests of other processes.

@@ -666,7 +666,7 @@ func TestLostCheckpointsOfArchives(t *testing.T) {
 
 func (a *archiving) recovery(t *testing.T) *bus.Recovery {
 	t.Helper()
-	r, err := bus.BeginRecovery(t.Context(), a.Conn("engine"), "test", a.Keys(), nil, a.store)
+	r, err := bus.BeginRecovery(t.Context(), a.Conn("engine"), "test", a.Keys(), bus.JournalOptions{Archives: a.store})
 	if err != nil {
 		t.Fatal(err)
 	}

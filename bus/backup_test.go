@@ -119,7 +119,7 @@ func acceptRestored(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.Journ
 	if e := message.AsError("", err); !errors.Is(err, message.ErrDamaged) || !strings.HasPrefix(e.What, "the journal of the space test was restored from a backup on ") || !strings.HasPrefix(e.Hint, "accept the loss: ") {
 		t.Errorf("a restored journal: %v, want it refused", err)
 	}
-	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, nil, o.Archives)
+	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, bus.JournalOptions{Archives: o.Archives})
 	if err == nil {
 		err = r.Prepare(t.Context())
 	}
@@ -136,7 +136,7 @@ func TestRecoveryWithoutConnection(t *testing.T) {
 	b := bustest.New(t)
 	nc := b.Conn("engine")
 	nc.Close()
-	if _, err := bus.BeginRecovery(t.Context(), nc, "test", b.Keys(), nil, nil); !errors.Is(err, message.ErrUnavailable) {
+	if _, err := bus.BeginRecovery(t.Context(), nc, "test", b.Keys(), bus.JournalOptions{}); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("recovery without a connection: %v, want unavailable", err)
 	}
 }

@@ -147,10 +147,10 @@ type cutOff struct {
 	link    *toolcall.Link
 }
 
-// BeginRecovery examines the journal. files has its archives. Nothing else may use the
-// journal until Finish returns.
-func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor, files ArchiveStore) (*Recovery, error) {
-	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor, Archives: files})
+// BeginRecovery examines the journal, with the anchor, archives and signing keys of o. Nothing
+// else may use the journal until Finish returns.
+func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o JournalOptions) (*Recovery, error) {
+	j, err := newJournal(nc, space, keys, o)
 	if err != nil {
 		return nil, err
 	}

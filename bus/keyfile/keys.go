@@ -365,6 +365,19 @@ func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
 	return true, nil
 }
 
+// Publish writes the public keys as the file has them now, even if it changes meanwhile; see [Keys.WritePublic].
+func (l *Live) Publish(path string) error {
+	write := func(k *Keys) error { return k.WritePublic(path) }
+	if _, err := l.Reload(write); err != nil {
+		return err
+	}
+	if err := write(l.Now()); err != nil { // which may replace newer ones that another process wrote
+		return err
+	}
+	_, err := l.Reload(write)
+	return err
+}
+
 func (k *Keys) sameRing(other *Keys) bool {
 	return slices.EqualFunc(k.ring, other.ring, func(a, b toolcall.EngineKey) bool {
 		return a.ID == b.ID && a.Retired.Equal(b.Retired)

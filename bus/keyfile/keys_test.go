@@ -194,3 +194,38 @@ func TestPublicKeys(t *testing.T) {
 		}
 	}
 }
+
+// What is published are the keys of the file, not older ones that this process has read, or writes
+// while the file changes.
+func TestPublishTheCurrentKeys(t *testing.T) {
+	dir := t.TempDir()
+	path, public := filepath.Join(dir, "engine.key"), filepath.Join(dir, "engine.pub")
+	k, err := keyfile.LoadOrCreate(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	live := keyfile.NewLive(path, k)
+	rotate := func() string {
+		t.Helper()
+		k, err := keyfile.Change(t.Context(), path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(time.Now()) })
+		if err == nil {
+			err = k.WritePublic(public) // the engine that signs with it
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k.SigningID()
+	}
+	for range 2 {
+		next := rotate()
+		if err := live.Publish(public); err != nil {
+			t.Fatal(err)
+		}
+		if known, err := keyfile.LoadPublic(public); err != nil || known[next] == nil {
+			t.Errorf("workers know %v, %v, not the key %s", known, err, next)
+		}
+		if got := live.Now().SigningID(); got != next {
+			t.Errorf("the engine signs with %s, want %s", got, next)
+		}
+	}
+}

@@ -226,7 +226,7 @@ func (n *keyring) writePublic(context.Context) error {
 	if n.cfg.Offline {
 		return nil
 	}
-	return n.keys.WritePublic(n.files.PublicKeys())
+	return n.signing.Publish(n.files.PublicKeys())
 }
 
 // watchKeys follows rotations of the signing key until ctx ends. Workers get the

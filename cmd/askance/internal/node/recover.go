@@ -33,7 +33,8 @@ type Damaged struct {
 type session struct {
 	nc     *nats.Conn
 	server *embed.Server // nil if another process runs it
-	keys   *keyfile.Keys
+	keys   *keyfile.Keys // as they were at the start
+	live   *keyfile.Live // as they are now
 	anchor *bus.Anchor
 	bad    error // why the anchor cannot be trusted
 	close  func()
@@ -43,15 +44,15 @@ func (d Damaged) anchorPath() string { return cmp.Or(d.Anchor, d.Dir.Files(d.Spa
 
 // open connects to the journal's server. With rebuild, the server truncates what it cannot read.
 func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
-	files, anchorFile := d.Dir.Files(d.Space), d.anchorPath()
-	keys, err := keyfile.Load(cmp.Or(d.Keys, files.Keys()))
+	keyPath, anchorFile := cmp.Or(d.Keys, d.Dir.Files(d.Space).Keys()), d.anchorPath()
+	keys, err := keyfile.Load(keyPath)
 	if errors.Is(err, fs.ErrNotExist) && d.Keys == "" && d.NATS == nil {
 		err = cmp.Or(d.Dir.Exists(), err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s := &session{keys: keys}
+	s := &session{keys: keys, live: keyfile.NewLive(keyPath, keys)}
 	if d.NATS != nil {
 		if s.nc, err = d.NATS(ctx); err != nil {
 			return nil, err
@@ -84,11 +85,24 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 
 // publish writes the public keys of a folder before one of them signs, as its engine does: audits
 // know no others.
-func (s *session) publish(d Damaged, k *keyfile.Keys) error {
+func (s *session) publish(d Damaged) error {
 	if s.server == nil { // its engines do
 		return nil
 	}
-	return k.WritePublic(d.Dir.Files(d.Space).PublicKeys())
+	return s.live.Publish(d.Dir.Files(d.Space).PublicKeys())
+}
+
+// signing returns the keys as they are now: they may be rotated or retired meanwhile.
+func (s *session) signing(d Damaged) func() *keyfile.Keys {
+	return func() *keyfile.Keys {
+		_, _ = s.live.Reload(func(k *keyfile.Keys) error { // if the file is unreadable, the last keys stay
+			if s.server == nil {
+				return nil
+			}
+			return k.WritePublic(d.Dir.Files(d.Space).PublicKeys())
+		})
+		return s.live.Now()
+	}
 }
 
 func (s *session) archives(d Damaged) bus.ArchiveStore {
@@ -187,7 +201,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 		return nil, err
 	}
 	defer s.close()
-	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, s.anchor, s.archives(d))
+	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, bus.JournalOptions{Anchor: s.anchor, Archives: s.archives(d), Keys: s.signing(d)})
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +214,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.publish(d, s.keys); err != nil {
+	if err := s.publish(d); err != nil {
 		return nil, err
 	}
 	c := &closing{
@@ -410,11 +424,7 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	if err := checkSpaceExists(ctx, s.nc, d.Space); err != nil {
 		return bus.Archiving{}, err
 	}
-	live := keyfile.NewLive(cmp.Or(d.Keys, d.Dir.Files(d.Space).Keys()), s.keys)
-	o := bus.JournalOptions{Archives: s.archives(d), Keys: func() *keyfile.Keys { // rotated or retired meanwhile
-		_, _ = live.Reload(func(k *keyfile.Keys) error { return s.publish(d, k) }) // if it is unreadable, the last keys stay
-		return live.Now()
-	}}
+	o := bus.JournalOptions{Archives: s.archives(d), Keys: s.signing(d)}
 	if s.server == nil { // an engine may be writing to the anchor
 		x, err := bus.ExamineJournal(ctx, s.nc, d.Space, s.keys, s.anchor)
 		if err == nil {
@@ -431,7 +441,7 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	if err != nil {
 		return bus.Archiving{}, err
 	}
-	if err := s.publish(d, o.Keys()); err != nil {
+	if err := s.publish(d); err != nil {
 		return bus.Archiving{}, err
 	}
 	l, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: creds.EngineName, Alone: s.server != nil})
