@@ -116,10 +116,15 @@ func importPolicy(env *environment, data []byte, p importing, opts permission.Op
 	if err != nil {
 		return permission.Policy{}, nil, usagef("%s", strictjson.AtLine(err, string(data)))
 	}
-	if _, ok := top["permissions"]; !ok {
-		if _, ok := top["allow_rules"]; !ok && top["deny_rules"] == nil && top["ask_rules"] == nil {
-			return permission.Policy{}, nil, usagef("the file has neither permissions nor allow_rules, ask_rules or deny_rules; see askance policy import --help")
-		}
+	_, first := top["permissions"]
+	_, second := top["allow_rules"]
+	second = second || top["deny_rules"] != nil || top["ask_rules"] != nil
+	switch {
+	case first && second: // what one form denies must not be ignored
+		return permission.Policy{}, nil, usagef("the file has permissions, and also allow_rules, ask_rules or deny_rules: split it, and import both files")
+	case !first && !second:
+		return permission.Policy{}, nil, usagef("the file has neither permissions nor allow_rules, ask_rules or deny_rules; see askance policy import --help")
+	case second:
 		var c message.PermissionContext
 		if err := strictjson.Unmarshal(data, &c); err != nil {
 			return permission.Policy{}, nil, usagef("%s", strictjson.AtLine(err, string(data)))

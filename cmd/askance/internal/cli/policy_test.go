@@ -108,6 +108,7 @@ func TestPolicyUsage(t *testing.T) {
 		{cli.ExitUsage, "policy refused", "policy fmt refused.yaml"},
 		{cli.ExitUsage, "expected one file", "policy import"},
 		{cli.ExitUsage, "neither permissions nor", "policy import empty.json"},
+		{cli.ExitUsage, "split it", "policy import both.json"},
 		{cli.ExitNotFound, "no such file", "policy import missing.json"},
 		{cli.ExitFindings, "--strict treats as errors", "policy lint candidate.yaml --tools tools.yaml --strict"},
 		{cli.ExitFindings, "--full requires", "policy test candidate.yaml --tools tools.yaml --full"},
