@@ -115,3 +115,20 @@ func TestKeysAreNotAskedForTooOften(t *testing.T) {
 		}
 	}, executor.WithKeySource(src))
 }
+
+// A task of another space, such as one that a replaced token brings, is not run.
+func TestTaskOfAnotherSpace(t *testing.T) {
+	for space, runs := range map[toolcall.SpaceID]int32{"test": 1, "other": 0} {
+		t.Run(string(space), func(t *testing.T) {
+			bubble(t, ok, func(r *rig) {
+				k := r.offer("call-1")
+				synctest.Wait()
+				r.wantRuns(runs)
+				r.wantTask(k, 1, 0)
+				if starts := r.engine.Requests(executortest.OpStart); len(starts) != 1 {
+					t.Errorf("%d starts were requested, want 1", len(starts))
+				}
+			}, executor.WithSpace(space))
+		})
+	}
+}

@@ -197,6 +197,9 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) boo
 	}
 	now := time.Now()
 	refusal := check(task.Record, toolcall.Queue{Tool: w.tool, Route: w.route}, keys, now)
+	if space := task.Record.Call.Space; w.space != "" && space != w.space {
+		refusal = fmt.Errorf("it is a call of the space %q, and this worker runs those of %q; check the worker's token", space, w.space)
+	}
 	if refusal == nil {
 		refusal = w.approvers.checkSignatures(task.Record, now)
 	}
@@ -298,7 +301,8 @@ type config struct {
 	source         KeySource // nil: the keys never change
 	approvers      ApproverSource
 	route          string
-	command        bool // the handler comes directly from a Command
+	space          toolcall.SpaceID // "": that of the transport
+	command        bool             // the handler comes directly from a Command
 }
 
 type option func(*config)
@@ -335,6 +339,12 @@ func WithApprovers(s ApproverSource) WorkerOption {
 // route; the Transport must be for the same route. Without WithRoute the worker takes only
 // calls without a route.
 func WithRoute(subject string) WorkerOption { return option(func(c *config) { c.route = subject }) }
+
+// WithSpace makes the worker refuse the calls of any other space, such as those that a replaced
+// token brings.
+func WithSpace(space toolcall.SpaceID) WorkerOption {
+	return option(func(c *config) { c.space = space })
+}
 
 // WithCommand says that the worker's Handler comes directly from a Command. If the Command
 // cannot start its program, or the lease has expired before, nothing ran, and the attempt

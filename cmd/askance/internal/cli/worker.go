@@ -190,7 +190,7 @@ func newWorkers(ctx context.Context, env *environment, w working) ([]*executor.W
 			return nil, err
 		}
 		opts := []executor.WorkerOption{
-			executor.WithName(env.cfg.As), executor.WithSlots(env.cfg.Slots), executor.WithRoute(queue.Route), executor.WithLogger(env.log),
+			executor.WithName(env.cfg.As), executor.WithSlots(env.cfg.Slots), executor.WithRoute(queue.Route), executor.WithSpace(w.door.space), executor.WithLogger(env.log),
 			executor.WithKeySource(way.source),
 		}
 		if env.cfg.RequireSignature {

@@ -36,9 +36,10 @@ type door struct {
 	trust     bool          // take the engines' keys from the server
 
 	nc      *nats.Conn
-	address string          // for people
-	paths   []string        // of the engines' keys; none with trust
-	keys    toolcall.KeySet // those in the files
+	space   toolcall.SpaceID // whose calls the worker runs
+	address string           // for people
+	paths   []string         // of the engines' keys; none with trust
+	keys    toolcall.KeySet  // those in the files
 }
 
 // way is the transport of one queue, with the engines' keys.
@@ -103,22 +104,20 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 	}
 	if d.server != "" {
 		d.address = bus.RedactURL(d.server)
-		if space := d.namedSpace(env); space != "" {
-			for { // a worker waits for its server
-				if _, err = d.whoami(ctx, remote.New(d.server, d.token), space); !errors.Is(err, message.ErrUnavailable) {
-					return err
-				}
-				env.log.Warn("the worker waits until its server says which space the token is for", "server", d.address, "err", err)
-				select {
-				case <-ctx.Done():
-					return err
-				case <-time.After(time.Second):
-				}
+		for { // a worker waits for its server
+			who, err := d.whoami(ctx, remote.New(d.server, d.token), d.namedSpace(env))
+			if d.space = who.Space; !errors.Is(err, message.ErrUnavailable) {
+				return err
+			}
+			env.log.Warn("the worker waits until its server says which space the token is for", "server", d.address, "err", err)
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(time.Second):
 			}
 		}
-		_, err = d.token()
-		return err
 	}
+	d.space = env.cfg.spaceID()
 	address, err := env.findServer("start askance serve, or pass a server with --nats or --server")
 	if err != nil {
 		return err

@@ -1,6 +1,9 @@
 package cli_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,7 +102,15 @@ func TestWorkerServerFlags(t *testing.T) {
 	fails(t, cli.ExitUsage, "both set", worker("--server", "https://h", "--trust-server-keys", "--engine-key", "k")...)
 	fails(t, cli.ExitNotFound, "hint: copy engine.pub from the server's data folder", worker("--server", "https://h", "--data", t.TempDir())...)
 	fails(t, cli.ExitUsage, "ASKANCE_TOKEN has no token", worker("--server", "https://h", "--trust-server-keys")...)
-	fails(t, cli.ExitUnavailable, "the engines' keys", append([]string{"worker", "--server", "http://127.0.0.1:1", "--trust-server-keys", "--token-file", tokenIn(t), "--tool", "pay"}, "--", "cat")...)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/whoami" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, `{"name": "payer", "space": "default", "roles": ["worker"]}`) // the client reports a lost reply
+	}))
+	t.Cleanup(server.Close)
+	fails(t, cli.ExitUnavailable, "the engines' keys", append([]string{"worker", "--server", server.URL, "--trust-server-keys", "--token-file", tokenIn(t), "--tool", "pay"}, "--", "cat")...)
 }
 
 // tokenIn returns a file with a token that no server knows.
