@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -345,5 +346,43 @@ func TestDashboardMetrics(t *testing.T) {
 	}
 	if strings.Contains(text, `"ann"`) {
 		t.Error("the metrics contain the name of a person")
+	}
+}
+
+// What askance serve writes as root into the folder of another user belongs to that user.
+func TestServeAsRoot(t *testing.T) {
+	if os.Geteuid() != 0 { // others give no files away
+		return
+	}
+	parallel(t)
+	const user = 65532
+	data, rules := t.TempDir(), filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, rules, testRules)
+	if err := os.Chown(data, user, user); err != nil {
+		t.Fatal(err)
+	}
+	s := serveOn(t, data, "--policy", rules)
+	written := map[string]bool{}
+	s.stop()
+	if err := filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		written[e.Name()] = true
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != user { //nolint:forcetypeassert // of this system
+			t.Errorf("%s belongs to %d", path, uid)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"last-run.yaml", "policies", "engine.key", "engine.pub"} {
+		if !written[name] {
+			t.Errorf("there is no %s", name)
+		}
 	}
 }

@@ -171,7 +171,7 @@ func writeLastRun(dir string, run config) error {
 		return fmt.Errorf("record the settings of this run: %w", err)
 	}
 	head := "# Written by askance at each start: the settings of the engine that ran on this folder.\n# Commands with --offline use the same policy and tools.\n"
-	if err := replaceFile(filepath.Join(dir, lastRun), append([]byte(head), data...), 0o600); err != nil {
+	if err := plainfile.Replace(filepath.Join(dir, lastRun), append([]byte(head), data...)); err != nil {
 		return fmt.Errorf("record the settings of this run: %w", err)
 	}
 	return nil

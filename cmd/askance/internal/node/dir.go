@@ -199,7 +199,7 @@ func (n *keyring) openKeys(context.Context) (err error) {
 		}
 		n.keys, err = keyfile.Load(path)
 	} else {
-		if err := os.MkdirAll(string(n.files), 0o700); err != nil {
+		if err := plainfile.MkdirAll(string(n.files)); err != nil {
 			return fmt.Errorf("make the data folder: %w", err)
 		}
 		if n.cfg.Anchor == "" && n.files.hasAnchors() { // of another space: this one is new, if it has none
