@@ -57,7 +57,7 @@ func TestJournalArchive(t *testing.T) {
 	parallel(t)
 	s := audited(t)
 	s.finish(3)
-	fails(t, cli.ExitUnavailable, filepath.Join(s.data, "nats")+": another process uses it\nhint: stop askance serve first, or start it with --archive-older-than: then", "journal", "archive", "--older-than", "0s", "--data", s.data)
+	fails(t, cli.ExitUnavailable, ": another process uses it\nhint: stop askance serve first, or start it with --archive-older-than: then", "journal", "archive", "--older-than", "0s", "--data", s.data)
 	fails(t, cli.ExitUnavailable, "hint: stop askance serve first\n", "journal", "check", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUsage, "--older-than is missing", "journal", "archive", "--data", s.data)

@@ -137,15 +137,22 @@ func TestArchiveAfterKeysChanged(t *testing.T) {
 	}
 	var keys *keyfile.Keys
 	done := make(chan error)
+	archived := make(chan struct{})
 	go func() {
 		var err error
 		for !embed.InUse(cfg.Dir.Store()) {
-			time.Sleep(time.Millisecond)
+			select {
+			case <-time.After(time.Millisecond):
+			case <-archived: // or it failed before
+				done <- errors.New("the keys were not changed while it ran")
+				return
+			}
 		}
 		keys, err = keyfile.Change(t.Context(), cfg.Dir.Keys(), func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(time.Now()) })
 		done <- err
 	}()
 	_, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), bus.Retention{By: "ann"})
+	close(archived)
 	if err = errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
 	}
