@@ -97,17 +97,18 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	}
 	within, cancel := context.WithTimeout(ctx, dialTimeout) // for all servers together
 	defer cancel()
-	each := timeoutFor(ctx) / time.Duration(len(parseURLs(rawURL))) // a silent server leaves time for the others
-	d := &firstDial{ctx: within, each: each}
+	d := &firstDial{ctx: within, left: map[string][]string{}}
+	pool := d.listAddresses(rawURL)
+	d.each = timeoutFor(ctx) / time.Duration(len(pool)) // a silent server leaves time for the others
 	if o.CredsFile != "" {
 		if _, err := secretfile.Read(op, o.CredsFile, true); err != nil { // the client reads it again
 			return nil, err
 		}
 	}
-	opts := append(o.natsOptions(), nats.SetCustomDialer(d), nats.Timeout(timeoutFor(ctx)))
+	opts := append(o.natsOptions(), nats.SetCustomDialer(d), nats.SkipHostLookup(), nats.Timeout(timeoutFor(ctx)))
 	opts = append(opts, more...)
 	opts = append(opts, o.Extra...)
-	nc, err := nats.Connect(rawURL, opts...)
+	nc, err := nats.Connect(strings.Join(pool, ","), opts...)
 	d.keepConnections()
 	if err == nil {
 		return nc, nil
@@ -189,10 +190,26 @@ func timeoutFor(ctx context.Context) time.Duration {
 // firstDial dials under the caller's context until the first connection is established.
 // The NATS client itself would wait for a silent server without limit.
 type firstDial struct {
-	ctx   context.Context //nolint:containedctx // of the one call of connect that it serves
-	each  time.Duration   // for one server
+	ctx   context.Context     //nolint:containedctx // of the one call of connect that it serves
+	each  time.Duration       // for one address
+	left  map[string][]string // the addresses of each name that were not dialed yet
 	done  atomic.Bool
 	spare []func() bool // each keeps one connection open when its time is over
+}
+
+// listAddresses looks up the addresses of each server, and returns its URL once for each of them: the
+// client dials each entry once.
+func (d *firstDial) listAddresses(rawURL string) (pool []string) {
+	for text := range strings.SplitSeq(rawURL, ",") {
+		if u := parseURLs(text)[0]; u != nil && d.left[u.Hostname()] == nil {
+			found, _ := net.DefaultResolver.LookupHost(d.ctx, u.Hostname()) // without one, Dial reports why
+			rand.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
+			d.left[u.Hostname()] = found
+			pool = append(pool, slices.Repeat([]string{text}, max(0, len(found)-1))...)
+		}
+		pool = append(pool, text)
+	}
+	return pool
 }
 
 // Dial implements nats.CustomDialer. Until keepConnections, only one goroutine calls it.
@@ -200,6 +217,9 @@ func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	if d.done.Load() {
 		return dialer.Dial(network, address)
+	}
+	if host, port, err := net.SplitHostPort(address); err == nil && len(d.left[host]) > 0 {
+		address, d.left[host] = net.JoinHostPort(d.left[host][0], port), d.left[host][1:]
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, d.each) // for the handshake too
 	conn, err := dialer.DialContext(ctx, network, address)

@@ -1,13 +1,22 @@
 package bus_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/internal/bustest"
 )
 
 // A service can use the lock that root has made in its folder.
@@ -35,5 +44,74 @@ func TestLockOfRoot(t *testing.T) {
 	}
 	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != user { //nolint:forcetypeassert // of this system
 		t.Errorf("the lock belongs to %d", uid)
+	}
+}
+
+// resolveTo makes every name of this process an IPv4 name with these addresses.
+func resolveTo(t *testing.T, addresses ...net.IP) {
+	t.Helper()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() {
+		in := make([]byte, 512)
+		for {
+			_, from, err := server.ReadFrom(in)
+			if err != nil {
+				return
+			}
+			question := in[12 : 12+bytes.IndexByte(in[12:], 0)+5]
+			out := slices.Concat(in[:2], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question)
+			if question[len(question)-3] == 1 { // A
+				out[7] = byte(len(addresses))
+				for _, ip := range addresses {
+					out = append(append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4), ip.To4()...)
+				}
+			}
+			_, _ = server.WriteTo(out, from) // the resolver asks again
+		}
+	}()
+	before := net.DefaultResolver
+	t.Cleanup(func() { net.DefaultResolver = before })
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+}
+
+// An address of a name where the server is silent leaves time for the name's other addresses.
+func TestConnectPassesOverASilentAddress(t *testing.T) {
+	b := bustest.New(t, bustest.Listening())
+	at, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(b.URL(), "nats://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent, err := net.Listen("tcp", (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: at.Port}).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	var dialed atomic.Bool
+	go func() {
+		for {
+			conn, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
+			dialed.Store(true)
+		}
+	}()
+	resolveTo(t, at.IP, net.IPv4(127, 0, 0, 2))
+	for n := 0; !dialed.Load() && n < 100; n++ { // the order of the addresses is random
+		nc, err := bus.Connect(t.Context(), fmt.Sprintf("nats://nats.example.:%d", at.Port), bus.ConnectOptions{Principal: "p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.Close()
+	}
+	if !dialed.Load() {
+		t.Error("the silent address was never dialed")
 	}
 }
