@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/charmbracelet/huh"
 
@@ -48,7 +49,7 @@ func (env *environment) report(err error) {
 	if err == errSignal { //nolint:errorlint // nothing failed: a person ended a command that follows
 		return
 	}
-	what, hint := err.Error(), missingFileHint(err)
+	what, hint := err.Error(), fileHint(err)
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found && me.Hint != "" {
 			what, hint = before, hintOf(env, err, me)
@@ -264,6 +265,8 @@ func ExitCode(err error) int {
 		return ExitNotFound
 	case errors.Is(err, fs.ErrPermission):
 		return ExitForbidden
+	case errors.Is(err, syscall.ENOSPC):
+		return ExitUnavailable
 	}
 	return ExitError
 }
@@ -314,16 +317,19 @@ func hintOf(env *environment, err error, e *message.Error) string {
 	return e.Hint
 }
 
-// missingFileHint is what to do about a file that does not exist, if the error says no more.
-func missingFileHint(err error) string {
-	if errors.Is(err, fs.ErrNotExist) {
+// fileHint is what to do about a file that cannot be used, if the error says no more.
+func fileHint(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return "check the path"
+	case errors.Is(err, syscall.ENOSPC):
+		return "free disk space"
 	}
 	return ""
 }
 
 func errorBodyOf(env *environment, err error) errorBody {
-	b := errorBody{Exit: ExitCode(err), What: err.Error(), Hint: missingFileHint(err)}
+	b := errorBody{Exit: ExitCode(err), What: err.Error(), Hint: fileHint(err)}
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		b.Code, b.Op, b.What, b.Hint = me.Code, me.Op, me.What, cmp.Or(hintOf(env, err, me), b.Hint)
 		if me.Err != nil && me.Err.Error() != "" {
