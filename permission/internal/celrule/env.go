@@ -133,7 +133,11 @@ var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
 		),
 		cel.ASTValidators(zoneValidators()...),
 	}, functionOptions()...)
-	return cel.NewEnv(opts...)
+	env, err := cel.NewEnv(opts...)
+	if err != nil {
+		return nil, err
+	}
+	return boundResults(env)
 })
 
 // ToolEnv is the language with variables, and with args typed by the schema. A nil type makes args

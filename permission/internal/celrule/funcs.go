@@ -2,10 +2,12 @@ package celrule
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/decls"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -73,6 +75,79 @@ func functionOptions() []cel.EnvOption {
 		}
 	}
 	return append(opts, cel.CostModel(append(models, textCosts()...)...))
+}
+
+// growing has the functions whose result can be much longer than what they get, with the length of
+// what they add. cel-go counts the cost of a call only once it has built the result.
+var growing = map[string]func(args []ref.Val) int{
+	"replace": func(args []ref.Val) int {
+		return strings.Count(textOf(args[0]), textOf(args[1])) * len(textOf(args[2]))
+	},
+	"regex.replace": func(args []ref.Val) int { return (len(textOf(args[0])) + 1) * len(textOf(args[2])) },
+	"join": func(args []ref.Val) int {
+		sum, between := 0, 0
+		if len(args) > 1 {
+			between = len(textOf(args[1]))
+		}
+		for it := args[0].(traits.Lister).Iterator(); it.HasNext() == types.True; {
+			sum += len(textOf(it.Next())) + between
+		}
+		return sum
+	},
+}
+
+func textOf(v ref.Val) string {
+	s, _ := v.(types.String)
+	return string(s)
+}
+
+// maxResult bounds what one call of such a function adds, in bytes.
+const maxResult = 16 << 20
+
+// boundResults makes these functions fail before they build a text that is too long.
+func boundResults(env *cel.Env) (*cel.Env, error) {
+	var opts []cel.EnvOption
+	for name, length := range growing {
+		f := env.Functions()[name]
+		bindings, err := f.Bindings()
+		if err != nil {
+			return nil, err
+		}
+		var forms []cel.FunctionOpt
+		for _, b := range bindings {
+			i := slices.IndexFunc(f.OverloadDecls(), func(o *decls.OverloadDecl) bool { return o.ID() == b.Operator })
+			if i < 0 {
+				continue // the entry for all forms
+			}
+			decl := f.OverloadDecls()[i]
+			call := func(args ...ref.Val) ref.Val {
+				switch {
+				case length(args) > maxResult:
+					return types.NewErr("%s: the result is longer than %d bytes", name, maxResult)
+				case b.Unary != nil:
+					return b.Unary(args[0])
+				case b.Binary != nil:
+					return b.Binary(args[0], args[1])
+				default:
+					return b.Function(args...)
+				}
+			}
+			bind := cel.FunctionBinding(call)
+			switch len(decl.ArgTypes()) {
+			case 1:
+				bind = cel.UnaryBinding(func(v ref.Val) ref.Val { return call(v) })
+			case 2:
+				bind = cel.BinaryBinding(func(a, b ref.Val) ref.Val { return call(a, b) })
+			}
+			declare := cel.Overload
+			if decl.IsMemberFunction() {
+				declare = cel.MemberOverload
+			}
+			forms = append(forms, declare(decl.ID(), decl.ArgTypes(), decl.ResultType(), bind))
+		}
+		opts = append(opts, cel.Function(name, forms...))
+	}
+	return env.Extend(opts...)
 }
 
 // scanCost is the cost of reading at most limit bytes of a text.
