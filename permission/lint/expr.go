@@ -1,7 +1,9 @@
 package lint
 
 import (
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -121,7 +123,10 @@ func (c *expr) eachCall(f func(e celast.Expr, name string)) {
 // checkConstant looks for conditions that have the same result for every call.
 func (c *expr) checkConstant() {
 	value, constant := c.foldedValue()
-	constant = constant || c.contradictsItself()
+	if !constant {
+		value = !c.cannotBe(c.root(), true)
+		constant = !value || c.cannotBe(c.root(), false)
+	}
 	switch {
 	case !constant:
 	case !value:
@@ -155,85 +160,146 @@ func (c *expr) foldedValue() (value, constant bool) {
 	return bool(b), ok
 }
 
-// contradictsItself finds x && !x, one value required to equal two, and one required to be above a
-// number and below a smaller one.
-func (c *expr) contradictsItself() bool {
-	var seen []string
-	equal := map[string]string{}
-	if c.isEmptyRange() {
+// cannotBe reports whether an expression never has a value, because its parts contradict each other.
+func (c *expr) cannotBe(e celast.Expr, value bool) bool {
+	if term, ok := (guardCheck{c}).termOf(e); ok {
+		return term.cannotBe(term.root(), value)
+	}
+	either, both := operators.LogicalOr, operators.LogicalAnd
+	if !value {
+		either, both = both, either
+	}
+	switch never := func(part celast.Expr) bool { return c.cannotBe(part, value) }; {
+	case isCall(e, operators.LogicalNot):
+		return c.cannotBe(e.AsCall().Args()[0], !value)
+	case isCall(e, either):
+		return !slices.ContainsFunc(joinedParts(e, either), func(part celast.Expr) bool { return !never(part) })
+	case isCall(e, both) && slices.ContainsFunc(joinedParts(e, both), never):
 		return true
 	}
-	for _, part := range allOf(c.root()) {
-		seen = append(seen, c.text(part))
-		if left, right, ok := c.equationOf(part); ok {
-			if before, ok := equal[left]; ok && before != right {
-				return true
-			}
-			equal[left] = right
-		}
-	}
-	return slices.ContainsFunc(allOf(c.root()), func(part celast.Expr) bool {
-		return isCall(part, "!_") && slices.Contains(seen, c.text(part.AsCall().Args()[0]))
-	})
+	return !facts{}.add(c, e, value)
 }
 
-func (c *expr) equationOf(e celast.Expr) (left, right string, ok bool) {
-	if !isCall(e, "_==_") {
-		return "", "", false
-	}
-	a, b := e.AsCall().Args()[0], e.AsCall().Args()[1]
-	if a.Kind() == celast.LiteralKind {
-		a, b = b, a
-	}
-	if b.Kind() != celast.LiteralKind || a.Kind() == celast.LiteralKind {
-		return "", "", false
-	}
-	return c.text(a), c.text(b), true
+// facts are what the parts of an expression say about each value, by its text.
+type facts map[string]*span
+
+// span is what a value can be.
+type span struct {
+	is, not             []string // literals; any if is is nil
+	low, high           float64
+	aboveLow, belowHigh bool // the bound itself is excluded
 }
 
-// isEmptyRange finds x > 9 && x < 5.
-func (c *expr) isEmptyRange() bool {
-	above, below := map[string]float64{}, map[string]float64{}
-	for _, part := range allOf(c.root()) {
-		name, op, n, ok := c.boundOf(part)
-		if !ok {
-			continue
-		}
-		if low, known := above[name]; op[1] == '>' && (!known || n > low) {
-			above[name] = n
-		}
-		if high, known := below[name]; op[1] == '<' && (!known || n < high) {
-			below[name] = n
-		}
-		low, hasLow := above[name]
-		high, hasHigh := below[name]
-		if hasLow && hasHigh && low > high {
-			return true
-		}
+// add adds what holds if an expression has a value; false if that contradicts what is known.
+func (f facts) add(c *expr, e celast.Expr, value bool) bool {
+	if term, ok := (guardCheck{c}).termOf(e); ok {
+		return f.add(term, term.root(), value)
 	}
-	return false
+	switch {
+	case isCall(e, operators.LogicalNot):
+		return f.add(c, e.AsCall().Args()[0], !value)
+	case isCall(e, operators.LogicalAnd) && value, isCall(e, operators.LogicalOr) && !value:
+		return !slices.ContainsFunc(e.AsCall().Args(), func(part celast.Expr) bool { return !f.add(c, part, value) })
+	}
+	about, op, literals := c.comparison(e)
+	if about == nil {
+		about, op, literals = e, operators.In, []string{"true"}
+	}
+	if !value {
+		op = opposite[op]
+	}
+	name := c.text(about)
+	s := f[name]
+	if s == nil {
+		s = &span{low: math.Inf(-1), high: math.Inf(1)}
+		if isCall(about, "size") {
+			s.low = 0
+		}
+		f[name] = s
+	}
+	s.narrow(op, literals)
+	return s.isPossible()
 }
 
-func (c *expr) boundOf(e celast.Expr) (name, op string, n float64, ok bool) {
-	if e.Kind() != celast.CallKind || mirrored[e.AsCall().FunctionName()] == "" {
-		return "", "", 0, false
+var opposite = map[string]string{
+	operators.In: operators.NotEquals, operators.NotEquals: operators.In, operators.Less: operators.GreaterEquals,
+	operators.LessEquals: operators.Greater, operators.Greater: operators.LessEquals, operators.GreaterEquals: operators.Less,
+}
+
+// comparison reads a comparison with literals. An == is an in with one literal.
+func (c *expr) comparison(e celast.Expr) (about celast.Expr, op string, literals []string) {
+	if e.Kind() != celast.CallKind || len(e.AsCall().Args()) != 2 {
+		return nil, "", nil
 	}
-	a, b := e.AsCall().Args()[0], e.AsCall().Args()[1]
 	op = e.AsCall().FunctionName()
+	a, b := e.AsCall().Args()[0], e.AsCall().Args()[1]
+	if op == operators.In && b.Kind() == celast.ListKind {
+		literals = []string{}
+		for _, item := range b.AsList().Elements() {
+			if item.Kind() != celast.LiteralKind {
+				return nil, "", nil
+			}
+			literals = append(literals, c.literalText(item))
+		}
+		return a, op, literals
+	}
 	if a.Kind() == celast.LiteralKind {
 		a, b, op = b, a, mirrored[op]
 	}
-	if b.Kind() != celast.LiteralKind {
-		return "", "", 0, false
+	if mirrored[op] == "" || a.Kind() == celast.LiteralKind || b.Kind() != celast.LiteralKind {
+		return nil, "", nil
 	}
-	switch v := b.AsLiteral().Value().(type) {
+	if op == operators.Equals {
+		op = operators.In
+	}
+	return a, op, []string{c.literalText(b)}
+}
+
+// literalText writes equal numbers alike.
+func (c *expr) literalText(e celast.Expr) string {
+	switch v := e.AsLiteral().Value().(type) {
 	case int64:
-		return c.text(a), op, float64(v), true
+		return strconv.FormatFloat(float64(v), 'g', -1, 64)
+	case uint64:
+		return strconv.FormatFloat(float64(v), 'g', -1, 64)
 	case float64:
-		return c.text(a), op, v, true
+		return strconv.FormatFloat(v, 'g', -1, 64)
 	default:
-		return "", "", 0, false
+		return c.text(e)
 	}
+}
+
+func (s *span) narrow(op string, literals []string) {
+	switch op {
+	case operators.NotEquals:
+		s.not = append(s.not, literals...)
+		return
+	case operators.In:
+		if s.is == nil {
+			s.is = literals
+		}
+		s.is = slices.DeleteFunc(slices.Clone(s.is), func(v string) bool { return !slices.Contains(literals, v) })
+		return
+	}
+	n, err := strconv.ParseFloat(literals[0], 64)
+	switch {
+	case err != nil || math.Abs(n) > 1<<53: // a text, or a number that a float may not hold
+	case (op == operators.Greater || op == operators.GreaterEquals) && n >= s.low:
+		s.low, s.aboveLow = n, op == operators.Greater || s.aboveLow && n == s.low
+	case (op == operators.Less || op == operators.LessEquals) && n <= s.high:
+		s.high, s.belowHigh = n, op == operators.Less || s.belowHigh && n == s.high
+	}
+}
+
+func (s *span) isPossible() bool {
+	if s.low > s.high || s.low == s.high && (s.aboveLow || s.belowHigh) {
+		return false
+	}
+	return s.is == nil || slices.ContainsFunc(s.is, func(v string) bool {
+		n, err := strconv.ParseFloat(v, 64)
+		outside := err == nil && (n < s.low || n > s.high || n == s.low && s.aboveLow || n == s.high && s.belowHigh)
+		return !outside && !slices.Contains(s.not, v)
+	})
 }
 
 // checkLoops looks for all() over lists that may be empty, in allow rules.
