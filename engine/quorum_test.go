@@ -20,6 +20,7 @@ func quorumCases() []engineCase {
 		{"two people", twoPeople},
 		{"groups that must all agree", allGroups},
 		{"two of each group", twoOfEach},
+		{"two of one group, one of another", twoOfOneGroup},
 		{"one veto ends it", oneVeto},
 		{"the requester is excluded", notRequester},
 		{"an edit voids what was approved", editVoids},
@@ -138,6 +139,17 @@ func twoOfEach(w *world) {
 	w.wantMissing(e.answers("sue", approve(q)), "by-finance finance:1, by-security security:1")
 	w.wantMissing(e.answers("ann", approve(q)), "by-security security:1")
 	e.answers("sam", approve(q))
+	e.finished(q.Key)
+}
+
+// Each group approves as often as its own rule says, so a group of one person can agree.
+func twoOfOneGroup(w *world) {
+	w.policy.use(w, groupRule("finance", 2), groupRule("security", 1))
+	e := w.engine()
+	q := e.ask("c", deploy, `{}`)
+	w.wantMissing(e.answers("sam", approve(q)), "by-finance finance:2")
+	w.wantMissing(e.answers("ann", approve(q)), "by-finance finance:1")
+	e.answers("fay", approve(q))
 	e.finished(q.Key)
 }
 

@@ -41,7 +41,8 @@
 //	who            of rules that only list users, those on all lists; and of each
 //	               rule with groups or an escalation the people whom it accepts
 //	signed         if one rule says so
-//	quorum         the highest; the requester is excluded if one rule says so
+//	quorum         of each rule among its people, and of one without people
+//	               among all; the requester is excluded if one rule says so
 //	expiry         the shortest, or the policy's; then deny, unless all escalate
 //	remember       nothing, unless all allow it: all scopes, the shortest time, the fewest uses
 //

@@ -39,7 +39,9 @@ func TestEnoughPeople(t *testing.T) {
 		{"no person on both lists", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, nil)}, "deny", "accepted by all"},
 		{"each part on its own", []permission.Rule{ask("a", 0, []string{"ann"}, later("zoe")), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
 		{"a list and a set by themselves", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
-		{"a set that is too small", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), ask("b", 3, []string{"bob", "cid", "dan"}, nil)}, "deny", "too few people"},
+		{"each with its quorum", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), ask("b", 3, []string{"bob", "cid", "dan"}, nil)}, "ask", ""},
+		{"a list of one and two of a group", []permission.Rule{ask("a", 0, []string{"ann"}, nil), group}, "ask", ""},
+		{"two of anyone, and a set of one", []permission.Rule{ask("a", 0, []string{"ann"}, later("Ann")), two}, "deny", "too few people"},
 		{"escalation makes them enough", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), two}, "ask", ""},
 		{"the size of groups is unknown", []permission.Rule{excluding(group)}, "ask", ""},
 	} {

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -478,9 +479,14 @@ func (o oracle) ask(rules []oracleRule, onlyFailed, someFailed bool) verdict {
 	}
 	var need permission.Requirement
 	var lists [][]string
-	enough := true
+	enough, every := true, 1
 	for _, r := range rules {
-		need.Quorum = max(need.Quorum, r.Quorum, 1)
+		if len(r.Approvers.Users)+len(r.Approvers.Groups) == 0 {
+			every = max(every, r.Quorum)
+		}
+	}
+	need.Quorum = every
+	for _, r := range rules {
 		need.ExcludeRequester = need.ExcludeRequester || r.Approvers.ExcludeRequester
 		need.ExcludeEditor = need.ExcludeEditor || r.Approvers.ExcludeEditor
 		need.Signed = need.Signed || r.Signed
@@ -491,14 +497,14 @@ func (o oracle) ask(rules []oracleRule, onlyFailed, someFailed bool) verdict {
 	if need.Expiry == 0 {
 		need.Expiry = o.expiry
 	}
-	people := func(names []string) bool {
+	people := func(names []string, quorum int) bool {
 		left := map[string]bool{}
 		for _, n := range names {
 			if n = strings.ToLower(n); !need.ExcludeRequester || n != strings.ToLower(o.user) {
 				left[n] = true
 			}
 		}
-		return len(left) >= need.Quorum
+		return len(left) >= quorum
 	}
 	need.OnExpiry = permission.OnExpiryEscalate
 	for _, r := range rules {
@@ -509,15 +515,15 @@ func (o oracle) ask(rules []oracleRule, onlyFailed, someFailed bool) verdict {
 		switch {
 		case len(a.Users)+len(a.Groups) == 0:
 		case len(a.Groups) == 0 && len(r.Escalation) == 0:
-			lists = append(lists, a.Users)
+			lists, need.Quorum = append(lists, a.Users), max(need.Quorum, r.Quorum)
 		default:
-			need.Approvers = append(need.Approvers, permission.ApproverSet{Rule: r.Name, Users: a.Users, Groups: a.Groups, Escalation: r.Escalation})
+			need.Approvers = append(need.Approvers, permission.ApproverSet{Rule: r.Name, Quorum: max(every, r.Quorum), Users: a.Users, Groups: a.Groups, Escalation: r.Escalation})
 			if len(a.Groups) == 0 {
 				all := slices.Clone(a.Users)
 				for _, e := range r.Escalation {
 					all = append(all, e.To.Users...)
 				}
-				enough = enough && people(all)
+				enough = enough && people(all, max(every, r.Quorum))
 			}
 		}
 	}
@@ -527,7 +533,7 @@ func (o oracle) ask(rules []oracleRule, onlyFailed, someFailed bool) verdict {
 				need.Users = append(need.Users, name)
 			}
 		}
-		enough = enough && people(need.Users)
+		enough = enough && people(need.Users, need.Quorum)
 	}
 	if !enough {
 		return verdict{Behavior: message.BehaviorDeny, Step: permission.StepRule, Rule: rules[0].Name}
@@ -576,7 +582,7 @@ func (o oracle) denied(again []string) bool {
 func (o oracle) need(r permission.Requirement) string {
 	sets := []string{}
 	for _, s := range r.Approvers {
-		sets = append(sets, fmt.Sprint(s.Rule, slices.Sorted(slices.Values(s.Users)), s.Groups, s.Escalation))
+		sets = append(sets, fmt.Sprint(s.Rule, max(cmp.Or(s.Quorum, r.Quorum), 1), slices.Sorted(slices.Values(s.Users)), s.Groups, s.Escalation))
 	}
 	slices.Sort(sets)
 	onExpiry := r.OnExpiry
@@ -587,7 +593,11 @@ func (o oracle) need(r permission.Requirement) string {
 	if m := r.Remember; m != nil {
 		remember = fmt.Sprint(slices.Compact(slices.Sorted(slices.Values(m.Scope))), m.TTL, m.Uses)
 	}
-	return fmt.Sprint(slices.Sorted(slices.Values(r.Users)), sets, max(r.Quorum, 1), r.ExcludeRequester, r.ExcludeEditor, r.Signed, r.Expiry, onExpiry, remember)
+	quorum := max(r.Quorum, 1)
+	if len(r.Users) == 0 && len(sets) > 0 {
+		quorum = 0 // each set has its own
+	}
+	return fmt.Sprint(slices.Sorted(slices.Values(r.Users)), sets, quorum, r.ExcludeRequester, r.ExcludeEditor, r.Signed, r.Expiry, onExpiry, remember)
 }
 
 func (o oracle) verdictOf(d permission.Decision) verdict {

@@ -102,10 +102,11 @@ var basicDuties = []Duty{DutyUsers, DutyExpiry}
 type Requirement struct {
 	// Users can respond; if empty, any approver can.
 	Users []string
-	// Approvers must each agree, in addition to Users: Quorum people of every set. There is one set
-	// for each matching rule that names groups or escalates.
+	// Approvers must each agree, in addition to Users. There is one set for each matching rule that
+	// names groups or escalates.
 	Approvers []ApproverSet
-	// Quorum is how many distinct people must approve; 0 means one.
+	// Quorum is how many people of Users and of each set without its own quorum must approve; 0
+	// means one.
 	Quorum int
 	// ExcludeRequester excludes the person on whose behalf the call is made.
 	ExcludeRequester bool
@@ -124,6 +125,7 @@ type Requirement struct {
 // ApproverSet are the people that one rule accepts.
 type ApproverSet struct {
 	Rule       string       `json:"rule"`
+	Quorum     int          `json:"quorum,omitzero"` // 0 means that of the requirement
 	Users      []string     `json:"users"`
 	Groups     []string     `json:"groups"`
 	Escalation []Escalation `json:"escalation"`
@@ -171,7 +173,7 @@ func (r Requirement) Duties() []Duty {
 		add(DutyGroups, len(s.Groups) > 0)
 		add(DutyEscalation, len(s.Escalation) > 0)
 	}
-	add(DutyQuorum, r.Quorum > 1)
+	add(DutyQuorum, r.HighestQuorum() > 1)
 	add(DutyExcludeRequester, r.ExcludeRequester)
 	add(DutyExcludeEditor, r.ExcludeEditor)
 	add(DutySigned, r.Signed)
@@ -224,6 +226,15 @@ func (e Executor) MarshalJSON() ([]byte, error) {
 
 func (r Requirement) quorum() int { return max(r.Quorum, 1) }
 
+// HighestQuorum is how many people must approve where most are needed.
+func (r Requirement) HighestQuorum() int {
+	most := r.quorum()
+	for _, s := range r.Approvers {
+		most = max(most, s.Quorum)
+	}
+	return most
+}
+
 func (r Requirement) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 
 func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
@@ -248,7 +259,7 @@ func (r Requirement) Issue(now time.Time) toolcall.Requirement {
 }
 
 func (s ApproverSet) issue(now time.Time) toolcall.ApproverSet {
-	out := toolcall.ApproverSet{Rule: s.Rule, Users: slices.Clone(s.Users), Groups: slices.Clone(s.Groups)}
+	out := toolcall.ApproverSet{Rule: s.Rule, Quorum: s.Quorum, Users: slices.Clone(s.Users), Groups: slices.Clone(s.Groups)}
 	for _, e := range s.Escalation {
 		out.Escalation = append(out.Escalation, toolcall.EscalationStep{At: now.Add(e.After), Users: slices.Clone(e.To.Users), Groups: slices.Clone(e.To.Groups)})
 	}
@@ -286,7 +297,6 @@ func joinRequirements(rules []*Rule, failed bool) Requirement {
 	var req Requirement
 	for i, r := range rules {
 		req.addApprovers(r)
-		req.Quorum = max(req.Quorum, r.Quorum)
 		req.ExcludeRequester = req.ExcludeRequester || r.Approvers.ExcludeRequester
 		req.ExcludeEditor = req.ExcludeEditor || r.Approvers.ExcludeEditor
 		req.Signed = req.Signed || r.Signed
@@ -299,7 +309,30 @@ func joinRequirements(rules []*Rule, failed bool) Requirement {
 	if failed {
 		req.Remember = nil
 	}
+	req.joinQuorums(rules)
 	return req
+}
+
+// joinQuorums makes the quorum of a rule that names no people hold in every part.
+func (r *Requirement) joinQuorums(rules []*Rule) {
+	every := 0
+	for _, rule := range rules {
+		if !rule.Approvers.isNamed() {
+			every = max(every, rule.Quorum)
+		}
+	}
+	r.Quorum = max(r.Quorum, every)
+	for i := range r.Approvers {
+		s := &r.Approvers[i]
+		if s.Quorum = max(s.Quorum, every); r.Users == nil {
+			r.Quorum = max(r.Quorum, s.Quorum)
+		}
+	}
+	for i := range r.Approvers {
+		if s := &r.Approvers[i]; s.Quorum == r.quorum() {
+			s.Quorum = 0
+		}
+	}
 }
 
 // addApprovers narrows who can respond to those that the rule also accepts.
@@ -308,6 +341,7 @@ func (r *Requirement) addApprovers(rule *Rule) {
 	switch {
 	case !a.isNamed():
 	case len(a.Groups) == 0 && len(rule.Escalation) == 0:
+		r.Quorum = max(r.Quorum, rule.Quorum)
 		if r.Users != nil {
 			r.Users = slices.DeleteFunc(r.Users, func(u string) bool { return !slices.Contains(a.Users, u) })
 		} else {
@@ -315,7 +349,7 @@ func (r *Requirement) addApprovers(rule *Rule) {
 		}
 	default:
 		r.Approvers = append(r.Approvers, ApproverSet{
-			Rule: rule.Name, Users: slices.Sorted(slices.Values(a.Users)), Groups: slices.Sorted(slices.Values(a.Groups)),
+			Rule: rule.Name, Quorum: max(rule.Quorum, 1), Users: slices.Sorted(slices.Values(a.Users)), Groups: slices.Sorted(slices.Values(a.Groups)),
 			Escalation: slices.Clone(rule.Escalation),
 		})
 		slices.SortFunc(r.Approvers, func(x, y ApproverSet) int { return cmp.Compare(x.Rule, y.Rule) })
@@ -353,19 +387,19 @@ func countPeople(names []string, excluded string) int {
 // hasEnoughPeople reports whether enough people can be left to respond, on the plain lists and in
 // each set separately. If groups take part this is unknown, and the result is true.
 func (r *Requirement) hasEnoughPeople(requester string) bool {
-	left := func(people []string) bool {
+	left := func(people []string, need int) bool {
 		excluded := ""
 		if r.ExcludeRequester {
 			excluded = requester
 		}
-		return countPeople(people, excluded) >= r.quorum()
+		return countPeople(people, excluded) >= max(need, 1)
 	}
-	if r.Users != nil && !left(r.Users) {
+	if r.Users != nil && !left(r.Users, r.Quorum) {
 		return false
 	}
 	return !slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool {
 		people, known := (Approvers{Users: s.Users, Groups: s.Groups}).people(s.Escalation)
-		return known && !left(people)
+		return known && !left(people, cmp.Or(s.Quorum, r.Quorum))
 	})
 }
 

@@ -24,8 +24,8 @@ const (
 // no deadline.
 //
 // Who must agree is divided into parts: Users, if there are any, and each of Approvers. In
-// every part Quorum distinct people must approve; a person counts for each part that
-// accepts them. Without parts, every approver may approve.
+// every part distinct people must approve, as many as its quorum; a person counts for each
+// part that accepts them. Without parts, every approver may approve.
 type Requirement struct {
 	// Users may respond; if it is empty, no list of people is required.
 	Users []string `json:"users"`
@@ -33,7 +33,7 @@ type Requirement struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Approvers are sets of people; each set must agree.
 	Approvers []ApproverSet `json:"approvers,omitzero"`
-	// Quorum is how many distinct people of each part must approve; 0 means one.
+	// Quorum is how many people of each part without its own quorum must approve; 0 means one.
 	Quorum int `json:"quorum,omitzero"`
 	// ExcludeRequester excludes Requester, on whose behalf the call is made, from
 	// responding. If the requester is unknown, no response is accepted.
@@ -58,6 +58,7 @@ type Requirement struct {
 // empty set accepts no one.
 type ApproverSet struct {
 	Rule       string           `json:"rule"`
+	Quorum     int              `json:"quorum,omitzero"` // 0 means that of the requirement
 	Users      []string         `json:"users,omitzero"`
 	Groups     []string         `json:"groups,omitzero"`
 	Escalation []EscalationStep `json:"escalation,omitzero"` // in the order of time

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -83,7 +84,6 @@ func (r Requirement) ApprovesAlone(v Vote) bool {
 
 // Tally is the result of counting the votes on an approval request against its requirement.
 type Tally struct {
-	Quorum int    `json:"quorum"` // how many people of each part must approve
 	Parts  []Part `json:"parts"`
 	Agreed bool   `json:"agreed"` // every part has enough approvals
 	// Approvals are the votes that count, one for each person, in order.
@@ -96,6 +96,7 @@ type Part struct {
 	Rule     string   `json:"rule,omitzero"`
 	Users    []string `json:"users,omitzero"`
 	Groups   []string `json:"groups,omitzero"`
+	Quorum   int      `json:"quorum"`            // how many people must approve
 	Approved []string `json:"approved,omitzero"` // names of those who approved
 	Missing  int      `json:"missing"`           // how many more must approve
 }
@@ -103,7 +104,7 @@ type Part struct {
 // Tally counts the votes on the call's approval request.
 func (c *Call) Tally() Tally {
 	if c.Request == nil {
-		return Tally{Quorum: 1}
+		return Tally{}
 	}
 	return c.Request.Requirement.Tally(c.Votes, c.Digest, c.Step)
 }
@@ -112,7 +113,7 @@ func (c *Call) Tally() Tally {
 // in each part, with their last vote. The parts name who is asked after the given number of
 // steps of the plan.
 func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
-	t := Tally{Quorum: max(r.Quorum, 1), Parts: r.partsAt(step), Agreed: true}
+	t := Tally{Parts: r.partsAt(step), Agreed: true}
 	for _, v := range lastWords(votes, digest) {
 		if v.Kind != ResponseApprove || !r.isCounted(v) {
 			continue
@@ -128,7 +129,7 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 		}
 	}
 	for i := range t.Parts {
-		t.Parts[i].Missing = max(0, t.Quorum-len(t.Parts[i].Approved))
+		t.Parts[i].Missing = max(0, t.Parts[i].Quorum-len(t.Parts[i].Approved))
 		t.Agreed = t.Agreed && t.Parts[i].Missing == 0
 	}
 	return t
@@ -156,18 +157,18 @@ func lastWords(votes []Vote, digest string) []Vote {
 func (r Requirement) partsAt(step int) []Part {
 	var out []Part
 	if len(r.Users) > 0 {
-		out = append(out, Part{Users: r.Users})
+		out = append(out, Part{Users: r.Users, Quorum: max(r.Quorum, 1)})
 	}
 	at := r.at(step)
 	for _, s := range r.Approvers {
-		p := Part{Rule: s.Rule}
+		p := Part{Rule: s.Rule, Quorum: max(cmp.Or(s.Quorum, r.Quorum), 1)}
 		for _, e := range s.stepsAt(at, r.isLastStep(at)) {
 			p.Users, p.Groups = appendNew(p.Users, e.Users), appendNew(p.Groups, e.Groups)
 		}
 		out = append(out, p)
 	}
 	if len(out) == 0 {
-		out = append(out, Part{})
+		out = append(out, Part{Quorum: max(r.Quorum, 1)})
 	}
 	return out
 }

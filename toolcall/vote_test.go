@@ -29,6 +29,9 @@ func TestNamesInAnotherCase(t *testing.T) {
 		{toolcall.Requirement{ExcludeRequester: true, Requester: "Ann"}, []string{"ann"}, false},
 		{toolcall.Requirement{ExcludeEditor: true, Editors: []string{"bob", "ANN"}}, []string{"ann"}, false},
 		{toolcall.Requirement{Users: []string{"Ann"}}, []string{"ann"}, false}, // a rule names people exactly
+		{toolcall.Requirement{Quorum: 2, Approvers: []toolcall.ApproverSet{{Users: []string{"ann", "bob"}}, {Users: []string{"zoe"}, Quorum: 1}}}, []string{"ann", "bob", "zoe"}, true},
+		{toolcall.Requirement{Quorum: 2, Approvers: []toolcall.ApproverSet{{Users: []string{"ann", "bob"}}, {Users: []string{"zoe"}, Quorum: 1}}}, []string{"ann", "zoe"}, false},
+		{toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Users: []string{"ann"}, Quorum: -1}}}, nil, false},
 	} {
 		var votes []toolcall.Vote
 		for _, name := range tc.voters {

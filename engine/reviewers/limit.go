@@ -91,7 +91,7 @@ func (l *Ledger) Assign(call toolcall.Key, r toolcall.Requirement) (done func(),
 		}
 		users := toolcall.People(p.Users)
 		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.isFull(n); return full })
-		if len(free) < min(max(r.Quorum, 1), len(users)) {
+		if len(free) < min(p.Quorum, len(users)) {
 			return nil, overLimit(fmt.Sprintf("the approvers (%s) already have as many open approval requests as one reviewer may have; the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again after they have responded to some")
 		}
 	}

@@ -262,7 +262,7 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can 
 		c.NextWho = asked.People(w.NextUsers, w.NextGroups)
 	}
 	for _, part := range w.Parts {
-		c.Needs = append(c.Needs, need{From: asked.People(part.Users, part.Groups), Rule: part.Rule, Approved: part.Approved, Approvers: asked.Approvers(w.Tally, part), Quorum: w.Quorum, Missing: make([]int, part.Missing)})
+		c.Needs = append(c.Needs, need{From: asked.People(part.Users, part.Groups), Rule: part.Rule, Approved: part.Approved, Approvers: asked.Approvers(w.Tally, part), Quorum: part.Quorum, Missing: make([]int, part.Missing)})
 	}
 	if v, ok := call.VoteOf(p.Name); ok {
 		c.MyVote = asked.Said(v)

@@ -323,7 +323,7 @@ func approvalsOf(c *toolcall.Call) string {
 	}
 	have, all := 0, 0
 	for _, part := range w.Parts {
-		have, all = have+w.Quorum-part.Missing, all+w.Quorum
+		have, all = have+part.Quorum-part.Missing, all+part.Quorum
 	}
 	if all < 2 {
 		return ""

@@ -27,7 +27,7 @@ func TestDelivery(t *testing.T) {
 	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1.2"}`).Key
 	q := rc.next()
 	n := q.notice
-	if n.Type != webhook.TypeRequestOpened || n.Call.Key != k || n.Call.Input != `{"version":"1.2"}` || n.Waiting == nil || n.Waiting.Quorum != 2 || n.ID != q.id || n.Space != "alpha" || n.Seq != n.Call.Seq || n.Seq == 0 {
+	if n.Type != webhook.TypeRequestOpened || n.Call.Key != k || n.Call.Input != `{"version":"1.2"}` || n.Waiting == nil || n.Waiting.Parts[0].Quorum != 2 || n.ID != q.id || n.Space != "alpha" || n.Seq != n.Call.Seq || n.Seq == 0 {
 		t.Errorf("the approval request was delivered as %s", q.body)
 	}
 	if !verify(secretBytes, q) || verify([]byte("another"), q) {

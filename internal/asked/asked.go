@@ -80,7 +80,7 @@ func Needs(c *toolcall.Call) []string {
 	t := c.Tally()
 	out := make([]string, 0, len(t.Parts))
 	for _, p := range t.Parts {
-		text := fmt.Sprintf("%d of %d from %s", t.Quorum-p.Missing, t.Quorum, People(p.Users, p.Groups))
+		text := fmt.Sprintf("%d of %d from %s", p.Quorum-p.Missing, p.Quorum, People(p.Users, p.Groups))
 		if p.Rule != "" {
 			text += " (rule " + reveal.Line(p.Rule) + ")"
 		}

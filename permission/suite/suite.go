@@ -115,7 +115,7 @@ func faults(want permission.Expect, got permission.Decision) []Fault {
 	}
 	need := got.Requirement
 	if want.Quorum != nil {
-		differ("quorum", strconv.Itoa(*want.Quorum), strconv.Itoa(max(1, need.Quorum)))
+		differ("quorum", strconv.Itoa(*want.Quorum), strconv.Itoa(need.HighestQuorum()))
 	}
 	if want.Expiry != nil {
 		differ("expiry", duration(*want.Expiry), duration(need.Expiry))

@@ -255,7 +255,7 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 	}
 	r := c.Request.Requirement
 	for _, p := range w.Parts {
-		if len(r.Users)+len(r.Approvers) > 0 || w.Quorum > 1 {
+		if len(r.Users)+len(r.Approvers) > 0 || p.Quorum > 1 {
 			row("must agree", partText(out, p, w.Tally))
 		}
 	}
@@ -278,7 +278,7 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 }
 
 func partText(out *term.Out, p toolcall.Part, t toolcall.Tally) string {
-	text := fmt.Sprintf("%d of %s", t.Quorum, people(p.Users, p.Groups))
+	text := fmt.Sprintf("%d of %s", p.Quorum, people(p.Users, p.Groups))
 	if p.Rule != "" {
 		text += " (rule " + term.SafeLine(p.Rule) + ")"
 	}
@@ -327,7 +327,7 @@ func voteText(c *toolcall.Call, v toolcall.Vote) string {
 // votesSoFar counts the approvals of a request that needs several.
 func votesSoFar(c *toolcall.Call) string {
 	w, open := c.Waiting()
-	if !open || w.Quorum == 1 && len(w.Parts) == 1 {
+	if !open || len(w.Parts) == 1 && w.Parts[0].Quorum == 1 {
 		return ""
 	}
 	missing := 0

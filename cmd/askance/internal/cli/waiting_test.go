@@ -53,7 +53,7 @@ func TestSeveralAgree(t *testing.T) {
 	has(ok(t, as("bob", "edit", "c", "--args", `{"cents":400}`, "--yes")...), "needs another approval", "1 approved, 1 missing")
 	has(ok(t, as("bob", "show", "c")...), "void: the arguments changed", "approved by bob (NATS, not authenticated), 1 missing", "delegate by approver cy", "yours")
 	show := decode[toolcall.ShowReply](t, ok(t, as("bob", "show", "c", "--json")...))
-	if w := show.Waiting; w == nil || w.Agreed || w.Quorum != 2 || len(w.Parts) != 1 || w.Parts[0].Missing != 1 || w.Ends.IsZero() || len(w.NextUsers) != 1 {
+	if w := show.Waiting; w == nil || w.Agreed || len(w.Parts) != 1 || w.Parts[0].Quorum != 2 || w.Parts[0].Missing != 1 || w.Ends.IsZero() || len(w.NextUsers) != 1 {
 		t.Errorf("show --json: %+v", w)
 	}
 	list := decode[toolcall.ListReply](t, ok(t, as("bob", "list", "--json")...))

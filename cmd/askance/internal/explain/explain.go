@@ -194,7 +194,11 @@ func requirementText(e *permission.Explanation) string {
 		for _, g := range set.Groups {
 			names = append(names, "group "+g)
 		}
-		parts = append(parts, strings.Join(names, " or "))
+		part := strings.Join(names, " or ")
+		if set.Quorum > 0 {
+			part = fmt.Sprintf("%d of %s", set.Quorum, part)
+		}
+		parts = append(parts, part)
 	}
 	switch len(parts) {
 	case 0:
@@ -227,6 +231,7 @@ func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 			Approvers []struct {
 				Users  []string `json:"users"`
 				Groups []string `json:"groups"`
+				Quorum int      `json:"quorum"`
 			} `json:"approvers"`
 			Quorum           int   `json:"quorum"`
 			ExcludeRequester bool  `json:"exclude_requester"`
@@ -246,7 +251,7 @@ func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 		Expiry: time.Duration(r.ExpiryMS) * time.Millisecond,
 	}
 	for _, s := range r.Approvers {
-		e.Requirement.Approvers = append(e.Requirement.Approvers, permission.ApproverSet{Users: s.Users, Groups: s.Groups})
+		e.Requirement.Approvers = append(e.Requirement.Approvers, permission.ApproverSet{Users: s.Users, Groups: s.Groups, Quorum: s.Quorum})
 	}
 	return &e, nil
 }

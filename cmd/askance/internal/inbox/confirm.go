@@ -269,7 +269,7 @@ func (p *editPreview) lines(m *model) []string {
 func needsText(t *toolcall.Tally) []string {
 	out := make([]string, 0, len(t.Parts))
 	for _, p := range t.Parts {
-		out = append(out, fmt.Sprintf("%d of %d from %s", t.Quorum-p.Missing, t.Quorum, asked.People(p.Users, p.Groups)))
+		out = append(out, fmt.Sprintf("%d of %d from %s", p.Quorum-p.Missing, p.Quorum, asked.People(p.Users, p.Groups)))
 	}
 	return out
 }
