@@ -177,6 +177,9 @@ func (e *decider) deny(step Step, r *compiledRule, reason string) Decision {
 	why, told := reason, reason
 	if r != nil {
 		why, told = "rule "+display.Quoted(r.rule.Name), "the policy denies it"
+		if step == StepError {
+			why = e.failureOf(r)
+		}
 		if text, _ := e.ruleText(r); text != "" {
 			why, told = why+": "+text, text
 		}
@@ -302,9 +305,20 @@ func (e *decider) askText(matching, failing []*compiledRule) (text string, headl
 		}
 	}
 	for _, r := range failing {
-		lines = append(lines, display.Quoted(e.req.Tool)+" needs approval: rule "+display.Quoted(r.rule.Name)+" could not be evaluated.")
+		lines = append(lines, display.Quoted(e.req.Tool)+" needs approval: "+e.failureOf(r)+".")
 	}
 	return display.Shorten(strings.Join(lines, "\n"), display.MaxMessage), headline
+}
+
+// failureOf says which rule could not be evaluated, and why. The cause may quote arguments, and is
+// left out if rules hide some.
+func (e *decider) failureOf(r *compiledRule) string {
+	text := "rule " + display.Quoted(r.rule.Name) + " could not be evaluated"
+	i := slices.IndexFunc(e.errors, func(f RuleError) bool { return f.Rule == r.rule.Name && f.Field != "message" })
+	if i < 0 || len(e.joinHandling().hidden) > 0 {
+		return text
+	}
+	return text + " (" + display.OneLine(e.errors[i].Msg) + ")"
 }
 
 // ruleText returns the rule's message for this call, or its description. A message that cannot be

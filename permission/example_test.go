@@ -57,8 +57,8 @@ func Example() {
 	// {"amount_cents": 700000} deny by "refund-cap"
 	//   Permission denied for stripe.refund (rule refund-cap: Refunds above 5000 EUR are made by hand).
 	// {"amount_cents": "1"} ask by "refund-cap"
-	//   stripe.refund needs approval: rule refund-cap could not be evaluated.
-	// stripe.refund needs approval: rule refund-large could not be evaluated.
+	//   stripe.refund needs approval: rule refund-cap could not be evaluated (the input cannot be evaluated).
+	// stripe.refund needs approval: rule refund-large could not be evaluated (the input cannot be evaluated).
 }
 
 // All faults of all files are reported together, each with its place.

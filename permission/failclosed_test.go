@@ -6,12 +6,37 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
+
+// What people and agents read says why a rule could not be evaluated, unless rules hide arguments.
+func TestCauseOfFailure(t *testing.T) {
+	for _, tc := range []struct{ rule, says string }{
+		{"{name: a, tool: t, behavior: ask, when: args.n == 1}", "t needs approval: rule a could not be evaluated (no such key: n)."},
+		{"{name: a, tool: t, behavior: deny, on_error: deny, when: args.n == 1, description: Not today}", "Permission denied for t (rule a could not be evaluated (no such key: n): Not today)."},
+		{"{name: a, tool: t, behavior: ask, when: args.n == 1, redact: [args.x]}", "t needs approval: rule a could not be evaluated."},
+	} {
+		if d := decide(load(t, everything(), "version: 1\nname: x\nrules: ["+tc.rule+"]\n"), "", `{}`); d.Message != tc.says {
+			t.Errorf("%s: %q, want %q", tc.rule, d.Message, tc.says)
+		}
+	}
+}
+
+// A call cannot make a rule build a text that is far longer than the call.
+func TestTextsOfRulesAreBounded(t *testing.T) {
+	input := `{"s": "` + strings.Repeat("a", 20_000) + `", "l": ["` + strings.Repeat(`","`, 20_000) + `"]}`
+	for _, when := range []string{`args.s.replace("a", args.s) == "b"`, `args.s.replace("a", args.s, 5000) == "b"`, `args.l.join(args.s) == "b"`, `regex.replace(args.s, "a", args.s) == "b"`} {
+		b := compile(t, permission.Options{Limits: permission.Limits{RuleCost: math.MaxUint32, DecisionCost: math.MaxUint32, Deadline: time.Minute}}, rule("long", message.BehaviorDeny, when))
+		if d := decide(b, "", input); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Msg, "is longer than") || d.Behavior == message.BehaviorAllow {
+			t.Errorf("%s: %s, %v", when, d.Behavior, d.Errors)
+		}
+	}
+}
 
 // nested takes tens of thousands of steps on the input below. No schema limits the sizes, so only
 // the limits at run time can stop it.
