@@ -189,46 +189,50 @@ func patternsMeet(content, glob string) bool {
 	if len(content)*len(glob) > maxMeet {
 		return true // no author writes such patterns
 	}
-	// at has the places in the content that texts matching the glob so far can reach.
-	at := map[int]bool{0: true}
-	closeStars := func(at map[int]bool) {
-		for p := range at {
-			for p < len(content) && content[p] == '*' {
-				p++
-				at[p] = true
-			}
-		}
-	}
-	closeStars(at)
+	// reached has the places in the content that texts matching the glob so far can reach.
+	reached := map[int]bool{}
+	addPlace(reached, content, 0)
 	for _, r := range glob {
 		next := map[int]bool{}
-		for p := range at {
-			switch {
-			case r == '*' || r == shellStar: // any text: every later place of the content
-				for q := p; q <= len(content); q++ {
-					next[q] = true
-					if r == shellStar && q < len(content) && content[q] == '/' && !strings.Contains(content, "[") {
-						break
-					}
-				}
-			case p < len(content) && content[p] == '*':
-				next[p] = true
-			case r == '?':
-				if p < len(content) {
-					next[p+elementWidth(content[p:])] = true
-				}
-			default:
-				if width, ok := matchOne(content[p:], r); ok {
-					next[p+width] = true
-				}
-			}
+		for p := range reached {
+			addReached(next, content, p, r)
 		}
-		closeStars(next)
-		if at = next; len(at) == 0 {
+		if reached = next; len(reached) == 0 {
 			return false
 		}
 	}
-	return at[len(content)]
+	return reached[len(content)]
+}
+
+// addPlace adds a place in a content, and those that the stars there reach with no text.
+func addPlace(places map[int]bool, content string, p int) {
+	places[p] = true
+	for ; p < len(content) && content[p] == '*'; p++ {
+		places[p+1] = true
+	}
+}
+
+// addReached adds the places in a content that are reached from p by a text that one sign of a glob
+// matches.
+func addReached(places map[int]bool, content string, p int, sign rune) {
+	switch {
+	case sign == '*' || sign == shellStar: // any text: every later place of the content
+		for ; p <= len(content); p++ {
+			addPlace(places, content, p)
+			if sign == shellStar && p < len(content) && content[p] == '/' && !strings.Contains(content, "[") {
+				return
+			}
+		}
+	case p == len(content): // nothing is left for the sign
+	case content[p] == '*':
+		addPlace(places, content, p)
+	case sign == '?':
+		addPlace(places, content, p+elementWidth(content[p:]))
+	default:
+		if width, ok := matchOne(content[p:], sign); ok {
+			addPlace(places, content, p+width)
+		}
+	}
 }
 
 // elementWidth is the length of the character or set that a pattern begins with.

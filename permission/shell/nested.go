@@ -13,48 +13,70 @@ import (
 //
 // piped says that the node reads the output of the command before it.
 func (e *extractor) addNested(node syntax.Node, via []string, piped bool) {
-	var path []string
-	var pipes []bool // for each node of path
-	reads := map[syntax.Node]bool{node: piped}
+	w := &nestedWalk{extractor: e, via: via, reads: map[syntax.Node]bool{node: piped}}
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if n == nil {
-			path, pipes = path[:len(path)-1], pipes[:len(pipes)-1]
+			w.leaveNode()
 			return true
 		}
-		in := reads[n] || len(pipes) > 0 && pipes[len(pipes)-1] || feedsUnknown(n)
-		path, pipes = append(path, viaName(n)), append(pipes, in)
-		if b, ok := n.(*syntax.BinaryCmd); ok && b.Op != syntax.AndStmt && b.Op != syntax.OrStmt {
-			reads[b.Y] = true
-		}
-		switch n := n.(type) {
-		case *syntax.Stmt:
-			e.addStatement(n, e.joinVia(via, path), in)
-		case *syntax.CoprocClause:
-			if n.Name != nil && n.Stmt.Cmd == nil { // coproc sh <f runs sh
-				e.addNestedCall(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, e.joinVia(via, path), in)
-			}
-		case *syntax.CmdSubst:
-			if text := e.source(n); n.Backquotes && strings.HasPrefix(text, "`") && strings.Contains(text, "\\`") { // the parser ends words there
-				textFinder{e}.readPossible(backquoted.Replace(strings.Trim(text, "`")))
-			}
-		case *syntax.WordIter:
-			for _, w := range n.Items { // for x in 'a[$(rm y)]'; do ((x)); done
-				if text := e.readWordOf(w).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
-					textFinder{e}.splitCrudely(text)
-				}
-			}
-		case *syntax.Assign:
-			e.addIndex(n.Index)
-		case *syntax.ArrayElem:
-			e.addIndex(n.Index)
-		default:
-			if isEvaluatedTwice(n) {
-				textFinder{e}.splitCrudely(strings.TrimLeft(e.source(n), "$("))
-				e.addQuoted(n)
-			}
-		}
+		w.enterNode(n)
+		w.addNode(n)
 		return true
 	})
+}
+
+// nestedWalk is a walk through the nodes below one, with the nodes around the current one.
+type nestedWalk struct {
+	*extractor
+	via   []string             // how the line leads to the first node
+	path  []string             // how each node around the current one leads to it
+	pipes []bool               // for each of them, whether it reads unknown input
+	reads map[syntax.Node]bool // the nodes that read the output of a command
+}
+
+func (w *nestedWalk) leaveNode() {
+	w.path, w.pipes = w.path[:len(w.path)-1], w.pipes[:len(w.pipes)-1]
+}
+
+func (w *nestedWalk) enterNode(n syntax.Node) {
+	w.path, w.pipes = append(w.path, viaName(n)), append(w.pipes, w.reads[n] || w.readsUnknown() || feedsUnknown(n))
+	if b, ok := n.(*syntax.BinaryCmd); ok && b.Op != syntax.AndStmt && b.Op != syntax.OrStmt {
+		w.reads[b.Y] = true
+	}
+}
+
+// readsUnknown reports whether the current node reads unknown input.
+func (w *nestedWalk) readsUnknown() bool { return len(w.pipes) > 0 && w.pipes[len(w.pipes)-1] }
+
+// addNode adds the commands of the current node itself, not those of the nodes in it.
+func (w *nestedWalk) addNode(n syntax.Node) {
+	switch n := n.(type) {
+	case *syntax.Stmt:
+		w.addStatement(n, w.joinVia(w.via, w.path), w.readsUnknown())
+	case *syntax.CoprocClause:
+		if n.Name != nil && n.Stmt.Cmd == nil { // coproc sh <f runs sh
+			w.addNestedCall(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, w.joinVia(w.via, w.path), w.readsUnknown())
+		}
+	case *syntax.CmdSubst:
+		if text := w.source(n); n.Backquotes && strings.HasPrefix(text, "`") && strings.Contains(text, "\\`") { // the parser ends words there
+			textFinder{w.extractor}.readPossible(backquoted.Replace(strings.Trim(text, "`")))
+		}
+	case *syntax.WordIter:
+		for _, item := range n.Items { // for x in 'a[$(rm y)]'; do ((x)); done
+			if text := w.readWordOf(item).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
+				textFinder{w.extractor}.splitCrudely(text)
+			}
+		}
+	case *syntax.Assign:
+		w.addIndex(n.Index)
+	case *syntax.ArrayElem:
+		w.addIndex(n.Index)
+	default:
+		if isEvaluatedTwice(n) {
+			textFinder{w.extractor}.splitCrudely(strings.TrimLeft(w.source(n), "$("))
+			w.addQuoted(n)
+		}
+	}
 }
 
 // backquoted makes text between backquotes what bash reads.
@@ -212,7 +234,7 @@ func (e *extractor) addCommand(cmd Command) {
 
 type work struct {
 	inners map[textKey]*Line // nested texts that were read before
-	// aliases are what the text sets as aliases of git, by alias.NAME.
+	// aliases are what the text sets as aliases of the shell, by name, and of git, by alias.NAME.
 	aliases map[string]Word
 	// steps counts the work done: bytes parsed or split into words, and words and
 	// commands looked at.
