@@ -35,13 +35,60 @@ var (
 // startsComputed reports whether code starts a program with more than literal texts.
 func startsComputed(code string) bool {
 	return strings.Contains(code, "(") && slices.ContainsFunc(starts.FindAllStringIndex(code, maxTargets), func(at []int) bool {
-		return named.MatchString(settings.ReplaceAllString(firstArguments(code[at[1]:]), ""))
+		return named.MatchString(settings.ReplaceAllString(firstArguments(literals.ReplaceAllString(clipCode(code[at[1]:]), "")), ""))
 	})
 }
 
-// firstArguments returns the text up to the bracket that closes a call, without its literals.
+// OpensComputed reports whether code of an interpreter opens a file whose name is neither a text in
+// the code nor an argument of it.
+func OpensComputed(program, code string) bool {
+	code = literals.ReplaceAllStringFunc(code, func(text string) string {
+		if escapes.MatchString(text) {
+			return text
+		}
+		return `""`
+	})
+	if readsData[program] {
+		return awkOpens.MatchString(code)
+	}
+	return ownOpens.MatchString(code) || slices.ContainsFunc(opens.FindAllStringIndex(code, maxTargets), func(at []int) bool {
+		args := clipCode(code[at[1]:])
+		if code[at[1]-1] != '(' {
+			if program != "perl" && program != "ruby" {
+				return false // a word of a text or a variable
+			}
+			args, _, _ = strings.Cut(args, ";")
+		}
+		if args = firstArguments(args); program == "perl" {
+			args = handle.ReplaceAllString(args, "")
+		}
+		return !plainNames.MatchString(keywords.ReplaceAllString(settings.ReplaceAllString(args, ""), ""))
+	})
+}
+
+var (
+	// opens matches calls that open, copy or remove the files that they name.
+	opens = regexp.MustCompile(`\b(?:(?:f|sys)?open(?:Sync|dir|dirSync)?|(?:read|write|append|copy|truncate)File(?:Sync)?|create(?:Read|Write)Stream|cpSync|rmSync|` +
+		`unlink(?:Sync)?|rename(?:Sync)?|(?:sym)?link(?:Sync)?|file_(?:get|put)_contents|readfile|writefile|load_extension|file|require(?:_once)?|include(?:_once)?|(?:do|load)file|` +
+		`Path|(?:File|IO|FileUtils)\.\w+|(?:os\.remove|shutil\.\w+|copy)|read_(?:csv|json|table)|ZipFile|run_path|fileinput\.input)(?:\s*\(|[ \t]+)`)
+	// handle matches the first argument of perl's open, and keywords the names of arguments and words
+	// that stand for arguments of the command.
+	handle   = regexp.MustCompile(`^\s*(?:(?:my|our|local)\s+)?\$?\w+\s*,`)
+	keywords = regexp.MustCompile(`\b\w+\s*[=:]|\b(?:sys\.argv|process\.argv|ARGV|argv)\[-?\d+\]|\$ARGV\[\d+\]|\bshift\b`)
+	// plainNames matches arguments that are texts and numbers.
+	plainNames = regexp.MustCompile(`^[\s(]*(?:(?:""|\d+|\{[\s",]*\})?[\s)]*(?:,\s*|$))*$`)
+	// escapes matches a text that is not what is written.
+	escapes = regexp.MustCompile(`\\[xuUN0-7]`)
+	// ownOpens matches other ways to name a file by a value: of perl, and of objects of python.
+	ownOpens = regexp.MustCompile(`@ARGV\s*=|\bdo\s+\$|[^"()\s]\)*\.(?:read|write)_(?:text|bytes)\(`)
+	// awkOpens matches a file that awk names by more than one text.
+	awkOpens = regexp.MustCompile(`(?:getline(?:\s+\w+)?\s*<|printf?\b[^;}\n]*[^>]>>?)\s*\(?\s*(?:[^\s"(>]|""\s*[\w"$(])|ARGV\[[^\]]*\]\s*=[^=]`)
+)
+
+func clipCode(code string) string { return code[:min(len(code), maxArguments)] }
+
+// firstArguments returns the text up to the bracket that closes a call.
 func firstArguments(code string) string {
-	code = literals.ReplaceAllString(code[:min(len(code), maxArguments)], "")
 	depth := 1
 	for i := range len(code) {
 		switch code[i] {

@@ -257,6 +257,9 @@ func (e *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 	if slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) {
 		return nil
 	}
+	if call.Args[0].Lit() == "printf" {
+		words = append(words, Word{Text: formatText(words), Fixed: true})
+	}
 	return words
 }
 

@@ -80,14 +80,19 @@ func (t textFinder) splitCrudely(text string) {
 // readPieces reads code in which a name is escaped, or joined from parts: "r" + "m".
 func (t textFinder) readPieces(words []Word) {
 	for _, w := range words {
-		whole := pieces.ReplaceAllString(w.Text, "")
-		if text, err := unescape(whole); err == nil && strings.Contains(whole, `\`) {
-			whole = text
-		}
-		if whole != w.Text {
+		if whole := JoinTexts(w.Text); whole != w.Text {
 			t.splitCrudely(whole)
 		}
 	}
+}
+
+// JoinTexts returns code in which texts are not escaped, and those that become one are joined.
+func JoinTexts(code string) string {
+	code = pieces.ReplaceAllString(code, "")
+	if text, err := unescape(code); err == nil && strings.Contains(code, `\`) {
+		return text
+	}
+	return code
 }
 
 // pieces matches the quotes between two texts that become one.

@@ -100,7 +100,7 @@ func (p *Pattern) matchCommand(c *Command) response {
 	if p.isAboutFile() && c.mayNameFile(p) || p.mayPush(c) {
 		return maybe
 	}
-	if start != no && (slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) || c.readsUnknown()) {
+	if start != no && (slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed }) || c.ReadsUnknown()) {
 		return maybe
 	}
 	return no
@@ -145,11 +145,29 @@ func (c *Command) mayNameFile(p *Pattern) bool {
 	return false
 }
 
-// readsUnknown reports whether a program reads statements that are not known: psql <f.
-func (c *Command) readsUnknown() bool {
+// ReadsUnknown reports whether a program reads statements that are not known: psql <f.
+func (c *Command) ReadsUnknown() bool {
 	name, _ := c.program()
-	return statements[name] && c.piped && len(c.heard) == 0
+	unknown := func(w Word) bool { return !w.Fixed }
+	return statements[name] && (c.piped && len(c.heard) == 0 || slices.ContainsFunc(c.input, unknown))
 }
+
+// Settings returns the variables that the command sets, as NAME=value; others are left out if their
+// value is not known.
+func (c *Command) Settings() []Word {
+	return slices.DeleteFunc(slices.Clone(c.assigned), func(w Word) bool { return !w.Fixed })
+}
+
+// Printed returns the texts that a command such as echo prints; nil for other commands.
+func (c *Command) Printed() []string {
+	if name, _ := c.program(); !printers[name] || len(c.Argv) < 2 {
+		return nil
+	}
+	return append(c.Args()[1:], formatText(c.Argv[1:]))
+}
+
+// Inputs returns the texts that the command reads and that are in the line.
+func (c *Command) Inputs() []Word { return slices.Concat(c.input, c.heard) }
 
 // statements are programs that take statements from their arguments or from their
 // input.
@@ -187,8 +205,7 @@ func (p *Pattern) matchesStated(c *Command, plain string) bool {
 	if !statements[name] || p.kind == prefix {
 		return false
 	}
-	texts := slices.Concat(c.input, c.heard)
-	texts = append(texts, splitOptions(valued[name], c.Argv[1:])...)
+	texts := append(c.Inputs(), splitOptions(valued[name], c.Argv[1:])...)
 	if len(texts)*len(plain) > maxStated {
 		return true // no author writes such a line, and comparing all of it takes too long
 	}

@@ -22,10 +22,23 @@ func (r runFinder) addRunBy(cmd Command) {
 		r.guessCommands(cmd.input)
 		return
 	}
+	r.addAliased(cmd)
 	r.checkGlued(cmd, name)
 	r.addPowerNames(cmd, name)
 	r.addRunners(cmd, name)
 	textFinder(r).readOptions(cmd)
+}
+
+// addAliased adds what a command runs if the line has made its name an alias.
+func (r runFinder) addAliased(cmd Command) {
+	name := cmd.Argv[0].Text
+	value, ok := r.work.aliases[name]
+	if !ok {
+		return
+	}
+	delete(r.work.aliases, name) // an alias does not stand for itself
+	r.readShellText(Word{Text: value.Text + " " + (&Command{Argv: cmd.Argv[1:]}).String(), Fixed: true}, cmd.Offset, via(cmd, "alias"), cmd.readsText())
+	r.work.aliases[name] = value
 }
 
 func (r runFinder) addRunners(cmd Command, name string) {
@@ -42,7 +55,13 @@ func (r runFinder) addRunners(cmd Command, name string) {
 		r.addFindExec(cmd)
 	case name == "alias" || name == "trap":
 		for _, w := range cmd.Argv[1:] {
-			w.Text = w.Text[strings.IndexByte(w.Text, '=')+1:]
+			alias, value, given := strings.Cut(w.Text, "=")
+			if name == "alias" && given && w.Fixed {
+				r.work.aliases[alias] = Word{Text: value, Fixed: true}
+			}
+			if given {
+				w.Text = value
+			}
 			r.readShellText(w, cmd.Offset, via(cmd, name), false)
 		}
 	case name == "hash":

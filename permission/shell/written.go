@@ -64,11 +64,7 @@ var copiers = setOf("cat tee")
 
 func (f fileFinder) addPrinted(words []Word) {
 	runFinder(f).guessCommands(words)
-	if len(words) > 1 && strings.Contains(words[0].Text, "%s") { // printf 'r%s' m
-		text := words[0].Text
-		for _, w := range words[1:] {
-			text = strings.Replace(text, "%s", w.Text, 1)
-		}
+	if text := formatText(words); len(words) > 1 && text != words[0].Text {
 		textFinder(f).readHanded(text)
 	}
 	for _, w := range words {
@@ -79,6 +75,21 @@ func (f fileFinder) addPrinted(words []Word) {
 			f.line.crude = append(f.line.crude, fixedWords(strings.Fields(line)))
 		}
 	}
+}
+
+// formatText returns the text that printf makes: printf 'r%s\n' m.
+func formatText(words []Word) string {
+	if len(words) == 0 {
+		return ""
+	}
+	text := words[0].Text
+	for _, w := range words[1:] {
+		text = strings.Replace(text, "%s", w.Text, 1)
+	}
+	if plain, err := unescape(text); err == nil {
+		return plain
+	}
+	return text
 }
 
 // writtenFiles returns the files that a text writes; known says whether everything that
@@ -181,7 +192,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	if !ok {
 		return false
 	}
-	if strings.Contains(c.Argv[0].Text, "/") && files[path.Clean(c.Argv[0].Text)] || loadsFile(name, files) {
+	if strings.Contains(c.Argv[0].Text, "/") && files[path.Clean(c.Argv[0].Text)] || loadsFile(name, files) || isInstalled(c.Argv[0].Text, files) {
 		return true
 	}
 	declares := evaluates[name] || name == "env"
@@ -199,6 +210,18 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	}
 	return false
 }
+
+// isInstalled reports whether one of the files is the program of that name in a folder of programs.
+func isInstalled(program string, files map[string]bool) bool {
+	for f := range files {
+		if path.Base(f) == program && binFolder.MatchString(f) {
+			return true
+		}
+	}
+	return false
+}
+
+var binFolder = regexp.MustCompile(`(?:^|/)\.?s?bin/[^/]+$`)
 
 // setsFile reports whether NAME=value names one of the files, or sets the folders in
 // which programs are looked for.
