@@ -358,19 +358,25 @@ var remoteAddress = regexp.MustCompile(`^(?:\w[\w+.-]*://|[\w.@-]{2,}:)`)
 
 // addDocument adds the texts in a here-document that may be paths: a program may take them for names
 // of files, or the line may run the file that it writes.
-func addDocument(out *linePaths, add func(*[]string, string), text string) {
-	left := 1 << 18 // of bytes and names, to bound the time
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(inCode.Split(text, -1)))) {
+func (f *pathFinder) addDocument(text string) {
+	left := 1 << 18                                                                      // of bytes and names, to bound the time
+	names := append(inCode.Split(text, -1), inCode.Split(unquoted.Replace(text), -1)...) // a"b" may be one word
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		for ; name != ""; _, name, _ = strings.Cut(name, "/") { // a patch of a/b/x may change b/x or x
 			if left -= 256 + len(name); left < 0 {
-				out.unknown = "a file in a long here-document"
+				f.unknown = "a file in a long here-document"
 				return
 			}
-			add(&out.globs, strings.NewReplacer("*", "\x01", "?", "\x01").Replace(name))
+			f.addMaybe(name)
 		}
 	}
-	if unclearNames.MatchString(text) || changesFolder.MatchString(text) {
-		out.unknown = "a file in a here-document"
+	if unclearNames.MatchString(text) || f.transfers && changesFolder.MatchString(text) || strings.Contains(text, "<<<") && strings.Contains(text, "$'") {
+		f.unknown = "a file in a here-document"
+	}
+	for _, program := range f.coders {
+		if shell.OpensComputed(program, text) {
+			f.unknown = "a file that code for " + program + " names"
+		}
 	}
 }
 
@@ -378,13 +384,23 @@ func addDocument(out *linePaths, add func(*[]string, string), text string) {
 var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|Index:).*"[^"\n]*\\[0-7]`)
 
 // addCode adds texts that may be paths, if the program runs code.
-func addCode(out *linePaths, add func(*[]string, string), program, code string) {
+func (f *pathFinder) addCode(program, code string) {
 	if coders.MatchString(program) {
 		for _, part := range inCode.Split(code, -1) {
-			add(&out.named, part)
+			f.add(&f.named, part)
 		}
-		if changesFolder.MatchString(code) {
-			out.unknown = "a file in the folder of lcd"
+		for _, joined := range []string{shell.JoinTexts(code), unquoted.Replace(code)} {
+			if joined != code {
+				for _, part := range inCode.Split(joined, -1) {
+					f.addMaybe(part)
+				}
+			}
+		}
+		if f.transfers && changesFolder.MatchString(code) {
+			f.unknown = "a file in the folder of lcd"
+		}
+		if shell.OpensComputed(program, code) {
+			f.unknown = "a file that the code of " + program + " names"
 		}
 	}
 	if !editors.MatchString(program) {
@@ -393,7 +409,7 @@ func addCode(out *linePaths, add func(*[]string, string), program, code string) 
 	const maxLetters = 500 // of one text
 	letters := commandLetter.FindAllStringIndex(code, maxLetters+1)
 	if len(letters) > maxLetters {
-		out.unknown = "a file in the code of " + program
+		f.unknown = "a file in the code of " + program
 	}
 	for _, at := range letters {
 		name := besideLetter.FindString(code[at[1]:])
@@ -401,7 +417,7 @@ func addCode(out *linePaths, add func(*[]string, string), program, code string) 
 			name = strings.ReplaceAll(name, "*", "\x01")
 		}
 		if name != "" {
-			add(&out.globs, name)
+			f.add(&f.globs, name)
 		}
 	}
 }

@@ -194,6 +194,8 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 var (
 	// printers open no file that their arguments name.
 	printers = setOf("echo printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait whoami id uname")
+	// declarers set variables.
+	declarers = setOf("export declare typeset readonly local")
 	// movers run another program in a folder or below a root of their own.
 	movers = setOf("chroot unshare nsenter bwrap proot systemd-nspawn systemd-run")
 	// walkers read or copy folders with everything in them; deepWalkers do so only with an option.
@@ -208,9 +210,10 @@ var (
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// servers matches a command that packs or serves a folder with everything in it.
-	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b)`)
-	// document matches a here-document.
-	document = regexp.MustCompile(`^[0-9]*<<(?:[^<]|$)`)
+	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b|(?:kubectl|oc) .*--from-(?:env-)?file\b)`)
+	// document matches a here-document or a here-string.
+	document = regexp.MustCompile(`^[0-9]*<<`)
+	unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
 	// coders run a text among their arguments, or what they read.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb|gdb|lldb|s?ftp|lftp|smbclient|gnuplot|octave|R|julia)[0-9.]*$`)
 	// editors write the name of a file directly behind the letter of a command.
@@ -221,53 +224,71 @@ var (
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// listed matches a command that gets names of files from its input or from a file, or patches another folder.
-	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --files0?-from|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
+	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
 	// changesFolder matches a change of the local folder in the commands of a file transfer client.
 	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
+	transfers     = regexp.MustCompile(`\b(?:s?ftp|lftp|ncftp|tnftp|smbclient)\b`)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
 
-// paths finds the paths that the line may reach.
+// pathFinder finds the paths that a line may reach.
+type pathFinder struct {
+	*bashCall
+	linePaths
+	in        []string // the folders in which its commands may run
+	transfers bool     // a client of file transfer may run
+	coders    []string // the interpreters that run
+}
+
 func (b *bashCall) paths() linePaths {
-	var out linePaths
 	b.isQuiet = b.line.ReadOnly()
-	folders := b.folders(&out)
-	add := func(to *[]string, name string) {
-		*to = append(*to, name)
-		if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") {
-			return
-		}
-		for _, f := range folders {
-			*to = append(*to, f+"/"+name)
+	f := &pathFinder{bashCall: b, transfers: transfers.MatchString(b.text)}
+	for _, c := range b.allCommands() {
+		f.transfers = f.transfers || len(c.Argv) > 0 && (!c.Argv[0].Fixed || transfers.MatchString(c.Argv[0].Text))
+		if name := programOf(c); coders.MatchString(name) {
+			f.coders = append(f.coders, name)
 		}
 	}
+	f.in = f.findFolders()
 	for _, r := range b.tree.redirects {
-		b.addTarget(&out, add, r.of(b.text))
+		f.addTarget(r.of(b.text))
 	}
 	for _, c := range b.allCommands() {
 		for _, r := range c.Redirects {
 			if document.MatchString(r) {
-				addDocument(&out, add, r)
+				f.addDocument(r)
 			} else {
-				b.addTarget(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"))
+				f.addTarget(strings.TrimLeft(r, "0123456789<>&| \t"))
 			}
 		}
-		b.addCommand(&out, add, c)
+		f.addCommand(c)
 	}
 	if why := b.line.Unclear(); why != nil {
-		out.unknown = "a command that is not known before it runs (" + why.Detail + ")"
+		f.unknown = "a command that is not known before it runs (" + why.Detail + ")"
 	}
 	if slices.ContainsFunc(b.line.Reasons, func(r shell.Reason) bool { return r.Code == shell.CodeSyntax || r.Code == shell.CodeTooLong }) {
-		out.unknown = "a line that cannot be read"
+		f.unknown = "a line that cannot be read"
 		for _, w := range inCode.Split(b.text, -1) {
-			add(&out.named, w)
+			f.add(&f.named, w)
 		}
 	}
-	return out
+	return f.linePaths
 }
 
-func (b *bashCall) folders(out *linePaths) []string {
+// add adds a name to a list, as seen from every folder in which the line may run.
+func (f *pathFinder) add(to *[]string, name string) {
+	*to = append(*to, name)
+	if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") {
+		return
+	}
+	for _, folder := range f.in {
+		*to = append(*to, folder+"/"+name)
+	}
+}
+
+func (f *pathFinder) findFolders() []string {
+	b := f.bashCall
 	all := []string{b.places.cwd}
 	if b.given != "" {
 		all = append(all, b.given)
@@ -276,27 +297,27 @@ func (b *bashCall) folders(out *linePaths) []string {
 		name, from := text, all // a relative path can follow each of them
 		switch {
 		case len(all) > maxFolders, isOtherHome(name), strings.ContainsAny(name, "$*?["), !b.places.posix && paths.IsForeign(name):
-			out.unknown = text
+			f.unknown = text
 			return
 		case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "~"):
 			name, from = b.places.expandHome(name), []string{""}
 		}
-		for _, f := range from {
-			if _, known := shell.Follow(f+"/"+name+"/x", b.places.cwd); !known {
-				out.unknown = text
+		for _, folder := range from {
+			if _, known := shell.Follow(folder+"/"+name+"/x", b.places.cwd); !known {
+				f.unknown = text
 			}
-			if to, _ := shell.Follow(f+"/"+name, b.places.cwd); !slices.Contains(all, to) {
+			if to, _ := shell.Follow(folder+"/"+name, b.places.cwd); !slices.Contains(all, to) {
 				all = append(all, to)
 			}
 		}
 	}
 	if b.foreign {
-		out.unknown = b.given
+		f.unknown = b.given
 	}
 	for _, c := range b.allCommands() {
 		args, name := c.Argv, programOf(c)
 		if movers[name] {
-			out.unknown = "a path in another folder or root"
+			f.unknown = "a path in another folder or root"
 		}
 		for i, w := range args {
 			switch m := changing.FindStringSubmatch(b.expand(w)); {
@@ -313,11 +334,11 @@ func (b *bashCall) folders(out *linePaths) []string {
 		args = slices.DeleteFunc(slices.Clone(args[1:]), func(w shell.Word) bool { return len(w.Text) > 1 && strings.HasPrefix(w.Text, "-") })
 		switch {
 		case strings.Contains(b.text, "CDPATH"):
-			out.unknown = "a folder below CDPATH"
+			f.unknown = "a folder below CDPATH"
 		case len(args) == 0:
 			change("~")
 		case args[0].Text == "-":
-			out.unknown = "cd -"
+			f.unknown = "cd -"
 		default:
 			change(b.expand(args[0]))
 		}
@@ -359,70 +380,126 @@ var beginsPath = regexp.MustCompile(`(^|[=:,@<])\x00(HOME|PWD)(/|$)`)
 
 var variable = regexp.MustCompile(`\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)`)
 
-func (b *bashCall) addCommand(out *linePaths, add func(*[]string, string), c shell.Command) {
+func (f *pathFinder) addCommand(c shell.Command) {
 	name := programOf(c)
+	f.addSettings(c, name)
 	if printers[name] || len(c.Argv) == 0 {
+		if len(c.Redirects) > 0 { // the line may run the file
+			for _, text := range c.Printed() {
+				f.addDocument(text)
+			}
+		}
 		return
 	}
-	isDeep := slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return deep.MatchString(w.Text) })
-	if (name == "fd" || name == "fdfind") && slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return runsEach.MatchString(w.Text) }) {
-		add(&out.globs, "*")
-	}
-	if listed.MatchString(name + strings.TrimPrefix(strings.Join(c.Args(), " "), c.Argv[0].Text)) {
-		out.unknown = "a name that " + name + " reads"
-	}
-	var git []shell.Word
-	if name == "git" {
-		git = shell.GitCommand(c.Argv[1:])
-	}
-	prints := printsFiles(git)
-	serves := servers.MatchString(name + strings.TrimPrefix(strings.Join(c.Args(), " "), c.Argv[0].Text))
-	walks := walkers[name] || deepWalkers[name] && isDeep || prints || serves || clonesFolder(git)
-	fills := len(git) == 0 || !gitNamers[git[0].Text]
+	use := f.useOf(c, name)
 	operands := 0
 	for i, w := range c.Argv[1:] {
-		text := b.expand(w)
-		for _, n := range b.addWord(out, add, text, w.Fixed) {
+		text := f.expand(w)
+		for _, n := range f.addWord(text, w.Fixed) {
 			below := n + "/*"
 			if !w.Fixed {
 				below = readGlob(n) + "/*"
 			}
 			switch {
-			case walks:
-				add(&out.globs, below)
+			case use.walks:
+				f.add(&f.globs, below)
 			case removers[name]:
-				add(&out.removed, below)
-			case !b.isQuiet && (fills && !namers.MatchString(name+" "+c.Argv[i].Text+" ") || strings.HasPrefix(text, "-") || strings.Contains(text, "=") || intoFolder.MatchString(c.Argv[i].Text)):
-				add(&out.folders, n)
+				f.add(&f.removed, below)
+			case !f.isQuiet && use.mayFill(c.Argv[i].Text, text):
+				f.add(&f.folders, n)
 			}
 		}
 		if w.Fixed {
-			addCode(out, add, name, w.Text)
+			f.addCode(name, w.Text)
 		}
 		if !strings.HasPrefix(text, "-") {
 			operands++
 		}
 	}
 	for _, r := range c.Redirects {
-		addCode(out, add, name, r)
+		f.addCode(name, r)
 	}
-	if walks && (operands < 2 && (here[name] || serves) || prints) {
-		add(&out.globs, "*")
+	for _, w := range c.Inputs() {
+		f.addCode(name, w.Text)
 	}
-	if prints { // it prints files of the whole repository
-		out.globs = append(out.globs, b.places.dirs[0]+"/*")
+	if use.everywhere || use.walks && operands < 2 && use.here {
+		f.add(&f.globs, "*")
 	}
 }
 
+// addSettings adds the values of variables, which may name files for a program: KUBECONFIG=x.
+func (f *pathFinder) addSettings(c shell.Command, name string) {
+	words := c.Settings()
+	if declarers[name] {
+		words = append(words, c.Argv[1:]...)
+	}
+	for _, w := range words {
+		if _, value, given := strings.Cut(unquoted.Replace(w.Text), "="); given && !strings.ContainsAny(value, "$`") {
+			f.addMaybe(value)
+		}
+	}
+}
+
+// addMaybe adds a name that some program may open.
+func (f *pathFinder) addMaybe(name string) {
+	if name != "" {
+		f.add(&f.globs, plainGlob.Replace(name))
+	}
+}
+
+// plainGlob makes a name match only itself.
+var plainGlob = strings.NewReplacer("*", "\x01", "?", "\x01")
+
+// fileUse is how a command uses the files that its words name.
+type fileUse struct {
+	program    string
+	walks      bool // it reads or copies folders with everything in them
+	here       bool // it does so with the current folder, if it gets no other
+	everywhere bool // it may read every file of the current folder
+	fills      bool // a folder may be one into which it writes
+}
+
+// useOf returns how a command uses files, and adds the files that no word names.
+func (f *pathFinder) useOf(c shell.Command, name string) fileUse {
+	line := name + strings.TrimPrefix(strings.Join(c.Args(), " "), c.Argv[0].Text)
+	has := func(option *regexp.Regexp) bool {
+		return slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return option.MatchString(w.Text) })
+	}
+	if listed.MatchString(line) || c.ReadsUnknown() {
+		f.unknown = "a name that " + name + " reads"
+	}
+	var git []shell.Word
+	if name == "git" {
+		git = shell.GitCommand(c.Argv[1:])
+	}
+	prints, serves := printsFiles(git), servers.MatchString(line)
+	if prints { // files of the whole repository
+		f.globs = append(f.globs, f.places.dirs[0]+"/*")
+	}
+	return fileUse{
+		program:    name,
+		walks:      walkers[name] || deepWalkers[name] && has(deep) || prints || serves || clonesFolder(git),
+		here:       here[name] || serves,
+		everywhere: prints || (name == "fd" || name == "fdfind") && has(runsEach),
+		fills:      len(git) == 0 || !gitNamers[git[0].Text],
+	}
+}
+
+// mayFill reports whether a word may name a folder into which the command writes files; before is the
+// word before it.
+func (u fileUse) mayFill(before, word string) bool {
+	return u.fills && !namers.MatchString(u.program+" "+before+" ") || strings.HasPrefix(word, "-") || strings.Contains(word, "=") || intoFolder.MatchString(before)
+}
+
 // addTarget adds the file of a redirect, as written.
-func (b *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {
-	text := b.expandMarks(trimQuotes(variable.ReplaceAllString(raw, "\x00$1$2")))
+func (f *pathFinder) addTarget(raw string) {
+	text := f.expandMarks(trimQuotes(variable.ReplaceAllString(raw, "\x00$1$2")))
 	if strings.ContainsAny(text, "`\"'\\") {
-		out.unknown = raw
+		f.unknown = raw
 		return
 	}
-	for _, n := range b.addWord(out, add, text, false) { // cp x /dev/stdin <folder
-		add(&out.folders, n)
+	for _, n := range f.addWord(text, false) { // cp x /dev/stdin <folder
+		f.add(&f.folders, n)
 	}
 }
 
@@ -434,15 +511,15 @@ var (
 
 // addWord adds what a word may name: the whole word, and the text before and after a sign that
 // programs put next to a path: --file=x, @x, host:x, -fx. It returns them.
-func (b *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) []string {
+func (f *pathFinder) addWord(word string, fixed bool) []string {
 	text := word
 	if !fixed && (strings.ContainsRune(text, '$') || text == "..." || text == "{}") || oddURL.MatchString(text) {
-		out.unknown = word
+		f.unknown = word
 		return nil
 	}
 	if user, rest, _ := strings.Cut(text, "/"); len(user) > 1 && user[0] == '~' {
 		if user != "~+" { // ~-, ~1, or the home folder of a user, which may be ours
-			out.unknown = word
+			f.unknown = word
 			return nil
 		}
 		text = "./" + rest
@@ -452,7 +529,7 @@ func (b *bashCall) addWord(out *linePaths, add func(*[]string, string), word str
 		names = append(names, text[2:])
 	}
 	if i := strings.IndexByte(text, '/'); i > 0 && (text[0] == '-' || text[0] == '+') { // -in/etc/passwd
-		add(&out.globs, text[i:])
+		f.add(&f.globs, text[i:])
 	}
 	from := 0
 	for i, r := range text {
@@ -464,11 +541,11 @@ func (b *bashCall) addWord(out *linePaths, add func(*[]string, string), word str
 	for i, n := range names {
 		n = fileURL.ReplaceAllString(n, "")
 		names[i] = n
-		add(&out.named, n)
+		f.add(&f.named, n)
 		if !fixed && strings.ContainsAny(n, "*?[{") {
-			add(&out.globs, readGlob(n))
-			if !b.isQuiet {
-				add(&out.globs, readGlob(n)+"/*")
+			f.add(&f.globs, readGlob(n))
+			if !f.isQuiet {
+				f.add(&f.globs, readGlob(n)+"/*")
 			}
 		}
 	}
