@@ -27,6 +27,7 @@ func quorumCases() []engineCase {
 		{"an editor is not the last", notEditor},
 		{"an approval withdrawn", withdrawn},
 		{"skipped and delegated", handedOver},
+		{"delegated to a group", delegatedToGroup},
 		{"no single person supplies a result", notAlone},
 		{"votes outlive an engine", votesStay},
 		{"a grant names those who agreed", grantNames},
@@ -266,6 +267,21 @@ func handedOver(w *world) {
 	e.answers("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseSkip, Digest: q.Digest})
 	e.answers("ann", reject(q)) // more careful is always possible
 	w.wantPath(q.Key, "propose+ask skip reject")
+}
+
+func delegatedToGroup(w *world) {
+	w.policy.use(w, groupRule("finance", 0), rule("four-eyes", func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
+	e := w.engine()
+	q := e.ask("c", deploy, `{}`)
+	to := func(name string) toolcall.Response {
+		return toolcall.Response{Key: q.Key, Kind: toolcall.ResponseDelegate, Digest: q.Digest, To: name}
+	}
+	e.refuses("ann", to("sam"), message.ErrForbidden) // the directory lists sam in another group
+	e.refuses("ann", to("bot"), message.ErrForbidden) // bot requested it
+	e.answers("ann", to("cy"))                        // the login of cy may claim the group
+	e.answers("fay", to("sue"))
+	e.answers("sue", approve(q))
+	e.finished(q.Key)
 }
 
 func notAlone(w *world) {
