@@ -6,6 +6,7 @@ import (
 
 	tea "github.com/charmbracelet/bubbletea"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/argtree"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/toolcall"
@@ -16,6 +17,7 @@ import (
 type bulkScreen struct {
 	drafts []*draftResponse
 	off    map[toolcall.Key]bool // excluded by the person
+	review map[toolcall.Key]*detailScreen
 	row    int
 	others int // on the list, but not waiting for this person
 	hidden int // selected, but not on the list
@@ -29,7 +31,7 @@ type bulkScreen struct {
 }
 
 func newBulk(m *model, all []*request) *bulkScreen {
-	s := &bulkScreen{off: map[toolcall.Key]bool{}, done: map[bool]int{}}
+	s := &bulkScreen{off: map[toolcall.Key]bool{}, review: map[toolcall.Key]*detailScreen{}, done: map[bool]int{}}
 	for _, q := range all {
 		if !q.awaits(m.cfg.Who) {
 			s.others++
@@ -50,11 +52,39 @@ func (s *bulkScreen) taken(m *model, kind toolcall.ResponseKind) []*draftRespons
 	for _, d := range s.drafts {
 		one := *d
 		one.response.Kind = kind
-		if !s.off[d.call.Key] && one.obstacle(m) == "" {
+		if !s.off[d.call.Key] && one.obstacle(m) == "" && (kind != toolcall.ResponseApprove || !s.needsReview(m, d)) {
 			out = append(out, &one)
 		}
 	}
 	return out
+}
+
+// Longer arguments of a request are shown only on its own screen.
+const (
+	bulkArgumentBytes = 2000
+	bulkArgumentLines = 8
+)
+
+// arguments returns the arguments of a request whose line leaves some out; fit is false if they are
+// too long for this screen.
+func (s *bulkScreen) arguments(m *model, d *draftResponse) (lines []string, fit bool) {
+	if !asked.IsShortened(d.call) {
+		return nil, true
+	}
+	if len(d.call.Input) > bulkArgumentBytes {
+		return nil, false
+	}
+	lines = argtree.Render(d.call.Input, m.width-12, m.out.Name)
+	return lines, len(lines) <= bulkArgumentLines
+}
+
+// needsReview reports whether the person has not seen all arguments of a request.
+func (s *bulkScreen) needsReview(m *model, d *draftResponse) bool {
+	if r := s.review[d.call.Key]; r != nil && r.request == d.call.Key && r.digest == d.call.Digest && r.end {
+		return false
+	}
+	_, fit := s.arguments(m, d)
+	return !fit
 }
 
 func (s *bulkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
@@ -81,7 +111,11 @@ func (s *bulkScreen) keyChoice(m *model, key string) tea.Cmd {
 	switch key {
 	case "enter", "right", "l":
 		if q := m.find(d.call.Key); q != nil {
-			m.push(newDetail(q))
+			detail := newDetail(q)
+			if s.needsReview(m, d) {
+				s.review[d.call.Key] = detail
+			}
+			m.push(detail)
 		}
 	case " ", "x":
 		s.off[d.call.Key] = !s.off[d.call.Key]
@@ -159,13 +193,16 @@ func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys
 		return "Respond to several requests", []string{"None of these requests waits for you. Nothing was sent."}, "any key: back to the list"
 	}
 	var lines, left []string
-	at := 0
-	lines = append(lines, paintAll(m.out.Dim, wrap("Exactly these calls run; press enter to see all arguments of one.", w))...)
+	at, end := 0, 0
+	lines = append(lines, paintAll(m.out.Dim, wrap("Exactly these calls run.", w))...)
 	for i, d := range s.drafts {
 		if i == s.row && i > 0 {
 			at = len(lines)
 		}
 		lines = append(lines, s.entry(m, d, i == s.row, w)...)
+		if i == s.row {
+			end = len(lines)
+		}
 	}
 	if s.others > 0 {
 		left = append(left, fmt.Sprintf("%d not included: you cannot respond, or have responded.", s.others))
@@ -176,7 +213,7 @@ func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys
 	for _, text := range left {
 		lines = append(lines, paintAll(m.out.Dim, wrap(text, w))...)
 	}
-	s.follow(at, len(lines), h)
+	s.follow(at, end, len(lines), h)
 	n := len(s.taken(m, toolcall.ResponseApprove))
 	body = s.scroll.view(m, nil, lines, h)
 	keys = fmt.Sprintf("y approve %d  r reject %d  space exclude  enter review  esc cancel", n, len(s.taken(m, toolcall.ResponseReject)))
@@ -189,18 +226,13 @@ func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys
 	return "Approve " + asked.Count(n, "request") + "?", body, keys
 }
 
-// follow keeps the selected entry in view.
-func (s *bulkScreen) follow(at, n, h int) {
+// follow keeps the selected entry, the lines from at to end, in view.
+func (s *bulkScreen) follow(at, end, n, h int) {
 	page := h
 	if n > h {
 		page = h - 1
 	}
-	if at < s.scroll.top {
-		s.scroll.top = at
-	}
-	if end := at + 2; end > s.scroll.top+page {
-		s.scroll.top = end - page
-	}
+	s.scroll.top = min(max(s.scroll.top, end-page), at)
 	if s.row == len(s.drafts)-1 {
 		s.scroll.top = max(s.scroll.top, n-page)
 	}
@@ -211,7 +243,7 @@ func (s *bulkScreen) follow(at, n, h int) {
 func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string {
 	mark := "[x] "
 	bad := d.obstacle(m)
-	if s.off[d.call.Key] || bad != "" {
+	if s.off[d.call.Key] || bad != "" || s.needsReview(m, d) {
 		mark = "[ ] "
 	}
 	cursor := "  "
@@ -239,8 +271,10 @@ func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string 
 	for _, line := range wrapParts(parts, max(12, w-6)) {
 		out = append(out, "      "+m.out.Dim(line))
 	}
-	if asked.IsShortened(d.call) {
-		out = append(out, paintAll(m.out.Dim, indent(wrap("The line leaves out arguments: press enter to see all.", max(12, w-6)), 6))...)
+	if args, fit := s.arguments(m, d); fit {
+		out = append(out, indent(args, 6)...)
+	} else if s.needsReview(m, d) {
+		out = append(out, paintAll(m.out.Ask, indent(wrap("The line leaves out arguments: to approve it here, press enter and read to the end.", max(12, w-6)), 6))...)
 	}
 	if bad != "" {
 		out = append(out, paintAll(m.out.Bad, indent(wrap("Not included: "+bad, max(12, w-6)), 6))...)

@@ -212,18 +212,26 @@ func TestAskedAnew(t *testing.T) {
 	}
 }
 
-// The confirmation of several requests marks shortened lines; enter shows the whole request.
-func TestBulkSaysWhatIsShortened(t *testing.T) {
+// A request whose line leaves out arguments is approved with others only after it was read.
+func TestBulkNeedsReviewOfShortened(t *testing.T) {
 	w := newWorld(t)
-	w.ask("call_1", "soon", `{"command":"`+strings.Repeat("x", 150)+` && end"}`)
-	w.ask("call_2", "soon", `{"command":"ls"}`)
-	x := w.inbox(80, 40)
+	long := w.ask("call_1", "soon", `{"command":"`+strings.Repeat("x", 1500)+` && end"}`)
+	short := w.ask("call_2", "soon", `{"command":"ls"}`)
+	x := w.inbox(80, 24)
 	x.See("2 open")
-	screen := x.Press("b", "Exactly these calls run; press enter to see all arguments of one.", "The line leaves out arguments: press enter to see all.")
+	screen := x.Press("b", "Approve 1 request?", "Exactly these calls run.", "[ ] ", "The line leaves out arguments: to approve it here, press", "y approve 1  r reject 2")
 	if strings.Count(screen, "leaves out") != 1 {
 		t.Errorf("want one shortened line:\n%s", screen)
 	}
-	x.Press("g"+enter, "&& end")
+	x.Press("g"+enter, "soon  call_1", "space: more")
+	x.Press(esc, "Approve 1 request?") // not read to the end
+	x.Press(enter, "soon  call_1")
+	x.Press("G", "&& end")
+	x.Press(esc, "Approve 2 requests?")
+	x.Miss("leaves out")
+	x.Press("y", "Responses: 2 accepted")
+	w.voted(long, "ann", toolcall.ResponseApprove)
+	w.voted(short, "ann", toolcall.ResponseApprove)
 }
 
 // One confirmation lists the summary of every request. The person can review and exclude each
