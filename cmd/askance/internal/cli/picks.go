@@ -110,11 +110,12 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 	if !d.isConfirmed() {
 		env.notef("%s", requestsTable(env.err, calls))
 		if d.kind.sends.Kind == toolcall.ResponseApprove {
-			shortened := ""
-			if slices.ContainsFunc(calls, asked.IsShortened) {
-				shortened = " Some lines leave out arguments."
+			for i, id := range shortIDs(calls, false) {
+				if asked.IsShortened(calls[i]) { // what runs is on the screen
+					env.notef("\nArguments of %s:\n%s\n", env.err.Name(term.SafeLine(id)), term.Indent(asked.Laid(calls[i].Input), "  "))
+				}
 			}
-			env.notef("Exactly these calls run; askance show CALL shows all arguments of one.%s\n", shortened)
+			env.notef("Exactly these calls run.\n")
 		}
 		if err := d.confirm(ctx, fmt.Sprintf("%s these %s", d.kind.verb, asked.Count(len(calls), "call"))); err != nil {
 			return err
