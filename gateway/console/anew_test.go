@@ -38,3 +38,16 @@ func TestAskedAnew(t *testing.T) {
 		})
 	}
 }
+
+// A person who goes back to a form that they sent reads what became of it.
+func TestBackToSentForm(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k) + "&do=reject")
+	b.send()
+	b.see("You rejected, the call is finished.")
+	w.A.Finished(k)
+	eval[bool](b, `(history.back(), true)`)
+	b.until(`document.querySelector("#gone").innerText === "You rejected, the call is finished."`)
+}

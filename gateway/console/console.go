@@ -318,6 +318,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":     func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
 		"text":     func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
+		"prose":    func(s any) template.HTML { return prose(reveal.Text(fmt.Sprint(s))) },
 		"name":     nameOf,
 		"icon":     icon,
 		"about":    aboutCall,
@@ -351,22 +352,45 @@ func functions() template.FuncMap {
 	}
 }
 
-// oddMark matches how package reveal writes a misleading character. No input can imitate it,
+// oddMarks matches how package reveal writes misleading characters. No input can imitate it,
 // because reveal also marks the brackets.
-var oddMark = regexp.MustCompile(`‹(U\+[0-9A-F]{4,6}|0x[0-9A-F]{2})›`)
+var oddMarks = regexp.MustCompile(`(‹(U\+[0-9A-F]{4,6}|0x[0-9A-F]{2})›)+`)
 
-// markup makes HTML from a text of package reveal and highlights the marks.
+// rightToLeft matches text that browsers write from right to left.
+var rightToLeft = func() *regexp.Regexp {
+	const letter = `\x{590}-\x{8ff}\x{fb1d}-\x{fdff}\x{fe70}-\x{fefc}\x{10800}-\x{10fff}\x{1e800}-\x{1efff}`
+	return regexp.MustCompile(`[` + letter + `]([` + letter + ` ,.!?]*[` + letter + `])?`)
+}()
+
+// markup makes HTML from a text of package reveal. Everything is in its order from left to right:
+// text from right to left is isolated, so it does not move what is next to it.
 func markup(revealed string) template.HTML {
-	var b strings.Builder
-	at := 0
-	for _, m := range oddMark.FindAllStringSubmatchIndex(revealed, -1) {
-		b.WriteString(template.HTMLEscapeString(revealed[at:m[0]]))
-		name := revealed[m[2]:m[3]]
-		b.WriteString(`<mark class="odd" title="an invisible character, or one that looks like another">` + name + `</mark>`)
-		at = m[1]
-	}
-	b.WriteString(template.HTMLEscapeString(revealed[at:]))
-	return template.HTML(b.String()) //nolint:gosec // every piece was escaped above
+	return template.HTML(rightToLeft.ReplaceAllString(string(prose(revealed)), `<bdi dir="rtl">$0</bdi>`)) //nolint:gosec // only text has such letters
+}
+
+// prose is markup for what people only read, in the order of its language. It highlights the marks,
+// and counts equal ones in a row.
+func prose(revealed string) template.HTML {
+	title := ` title="an invisible character, or one that looks like another"`
+	return template.HTML(oddMarks.ReplaceAllStringFunc(template.HTMLEscapeString(revealed), func(marks string) string { //nolint:gosec // all was escaped
+		var b strings.Builder
+		b.WriteString("<mark" + title + ">")
+		title = "" // a text can have thousands of marks
+		for n := 1; marks != ""; n++ {
+			name, rest, _ := strings.Cut(strings.TrimPrefix(marks, "‹"), "›")
+			if marks = rest; strings.HasPrefix(marks, "‹"+name+"›") {
+				continue
+			}
+			if b.WriteString(name); n > 1 {
+				fmt.Fprintf(&b, "&nbsp;×%d", n)
+			}
+			if n = 0; marks != "" {
+				b.WriteByte(' ')
+			}
+		}
+		b.WriteString("</mark>")
+		return b.String()
+	}))
 }
 
 // shortHash is the start of a digest, for people to compare.

@@ -66,8 +66,9 @@ func spanAfter(c *toolcall.Call, s toolcall.Step) string {
 	return "queue"
 }
 
+// spansOf splits the life of a call into spans and lists what happened to it.
 func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark) {
-	var last *span
+	last := &span{} // it is open only if it is in spans
 	for _, h := range show.History {
 		if h.Note != nil || len(h.Path) == 0 {
 			continue
@@ -79,25 +80,20 @@ func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark
 		for _, s := range h.Path {
 			marks = append(marks, markOf(show.Call, h, s, who))
 		}
-		kind := spanAfter(show.Call, h.Path[len(h.Path)-1])
-		if last != nil {
-			last.To, last.Open = h.At, false
-			if last.Kind == "ask" {
-				last.Who = who
-			}
-			if kind == last.Kind && h.Attempt == last.Attempt && kind != "run" {
-				last.Open, last.Who = true, ""
-				continue
-			}
+		next := span{Kind: spanAfter(show.Call, h.Path[len(h.Path)-1]), From: h.At, Open: true, Attempt: h.Attempt}
+		if last.continuesAs(next) {
+			continue
 		}
-		if last = nil; kind != "" {
-			spans = append(spans, span{Kind: kind, From: h.At, Open: true, Attempt: h.Attempt})
-			if last = &spans[len(spans)-1]; kind == "run" {
-				last.Who = runner(show.Call, h)
-			}
+		last.end(h.At, who)
+		if next.Kind == "run" {
+			next.Who = runner(show.Call, h)
+		}
+		if next.Kind != "" {
+			spans = append(spans, next)
+			last = &spans[len(spans)-1]
 		}
 	}
-	if last != nil && last.Open {
+	if last.Open {
 		if last.To = now; now.Before(last.From) {
 			last.To = last.From
 		}
@@ -106,6 +102,21 @@ func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark
 		}
 	}
 	return spans, marks
+}
+
+// continuesAs reports whether a step leaves a call in the same span. Each run is a span of its own.
+func (s *span) continuesAs(next span) bool {
+	return s.Open && s.Kind == next.Kind && s.Attempt == next.Attempt && s.Kind != "run"
+}
+
+// end ends an open span with a step that who made.
+func (s *span) end(at time.Time, who string) {
+	if !s.Open {
+		return
+	}
+	if s.To, s.Open = at, false; s.Kind == "ask" {
+		s.Who = who
+	}
 }
 
 // markOf describes a step of a call that who made.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,16 @@ func TestNothingOutOfSight(t *testing.T) {
 	if n := eval[[]string](b, numbers); len(n) != 4 {
 		t.Errorf("the four lines have the numbers %q", n)
 	}
+	b.goTo(callPath(propose("c4", `{"path":"/srv/אבג/123/x","list":["אבג","1 אבג 2"]}`)))
+	order := `[...document.querySelectorAll("#tree .value")].map((v) => [...v.childNodes].map((n) => { const r = document.createRange(); r.selectNodeContents(n); return r.getBoundingClientRect().left; }))`
+	for _, lefts := range eval[[][]float64](b, order) {
+		if len(lefts) > 1 && !slices.IsSorted(lefts) {
+			t.Errorf("the parts of a value begin at %v", lefts)
+		}
+	}
+	if parts := eval[int](b, `document.querySelectorAll("#tree bdi[dir=rtl]").length`); parts != 3 {
+		t.Errorf("%d parts from right to left are isolated", parts)
+	}
 	end := `(() => { const r = document.createRange(), n = document.querySelector(%q).firstChild; r.setStart(n, n.length - 1); r.setEnd(n, n.length); const all = document.createRange(); all.selectNode(n); return r.getBoundingClientRect().right >= all.getBoundingClientRect().right - 1; })()`
 	for _, at := range []string{"#args .l:nth-child(2)", ".row.selected bdi"} {
 		if !eval[bool](b, fmt.Sprintf(end, at)) {
@@ -107,7 +118,7 @@ func TestNothingOutOfSight(t *testing.T) {
 // the page of a call with 20,000 lines or invisible characters took minutes.
 func TestLongTextsHaveNoOwnDirection(t *testing.T) {
 	w := world(t)
-	for i, input := range []string{`{"content":"` + strings.Repeat(`1\n`, 20_000) + `"}`, `{"notes":"` + strings.Repeat(`1\n`, 20_000) + `"}`, `{"text":"` + strings.Repeat(`\u200b`, 20_000) + `"}`, `{"old":"","new":"` + strings.Repeat(`\u200b`, 20_000) + `"}`, `{"all":[` + strings.Repeat(`"\u200b",`, 20_000) + `1]}`} {
+	for i, input := range []string{`{"content":"` + strings.Repeat(`1\n`, 20_000) + `"}`, `{"notes":"` + strings.Repeat(`1\n`, 20_000) + `"}`, `{"text":"` + strings.Repeat(`a\u200b`, 20_000) + `"}`, `{"old":"","new":"` + strings.Repeat(`a\u200b`, 20_000) + `"}`, `{"all":[` + strings.Repeat(`"\u200b",`, 20_000) + `1]}`} {
 		k := w.A.Propose("s1", "r1", fmt.Sprintf("c%d", i), gatewaytest.Ship, input).Key
 		code, page := ask(t, w, "alpha."+gatewaytest.Ann, "GET", callPath(k), nil)
 		if code != 200 || len(page) < 100_000 {

@@ -90,6 +90,35 @@ func TestLongNames(t *testing.T) {
 	fits("/workers", ".queues th .cut", ".queues", 1280)
 }
 
+// What a line leaves out is on the page of a bulk approval, and must be seen before it is sent.
+func TestBulkShowsEverything(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	w.A.Propose("s1", "r1", "c1", gatewaytest.Ship, `{"notes":"`+strings.Repeat(`x\n`, 900)+`"}`)
+	w.A.Propose("s1", "r1", "c2", gatewaytest.Ship, `{"to":"Oslo"}`)
+	w.A.Propose("s1", "r1", "c3", gatewaytest.Ship, `{"notes":"`+strings.Repeat("y ", 30_000)+`"}`)
+	b.goTo("/inbox/bulk?do=approve&all=1")
+	b.until(`document.querySelectorAll(".lines-of details").length === 3 && document.querySelectorAll(".lines-of details[open]").length === 1`)
+	b.see("Scroll to the end of the list first", "Approve all 3 requests")
+	b.until(`document.querySelector("#panel .main-action").disabled`)
+	b.shot("bulk")
+	toEnd := `(document.querySelector("#args-end").scrollIntoView(), true)`
+	eval[bool](b, toEnd)
+	await[bool](b, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+	if !eval[bool](b, `document.querySelector("#panel .main-action").disabled`) {
+		t.Error("folded arguments can be approved unseen")
+	}
+	b.click(".lines-of .fold summary")
+	b.until(toEnd + ` && !document.querySelector("#panel .main-action").disabled`)
+	b.send()
+	b.see("Approved 3 of 3 requests")
+	w.A.Ask("s1", "r1", "c4")
+	b.goTo("/inbox/bulk?do=approve&all=1")
+	b.until(`!document.querySelector("#panel .main-action").disabled`)
+	b.press(kb.Escape)
+	b.gone("#panel")
+}
+
 // One confirmation lists every selected request and sends exactly those. A request that changes
 // in the meantime is reported and not approved.
 func TestBulk(t *testing.T) {
@@ -109,7 +138,7 @@ func TestBulk(t *testing.T) {
 	b.click(".rows li:nth-child(3) .pick")
 	b.see("3 selected")
 	b.press("a")
-	b.see("Approve 3 requests", "Exactly these calls will run. Open Arguments to see each in full.", "o-77231", "o-77240", "kubectl -n shop rollout restart deployment/checkout")
+	b.see("Approve 3 requests", "Exactly these calls will run. Arguments are open where the line above them does not show all.", "o-77231", "o-77240", "kubectl -n shop rollout restart deployment/checkout")
 	b.accessible("bulk")
 	b.until(`document.querySelectorAll("[name=digest]").length === 3`)
 	for _, k := range []toolcall.Key{refunds[0], refunds[1], bash} {

@@ -101,7 +101,10 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 		v.Post, v.Attempt, v.Stated = "/inbox/"+f.Do, c.Call.Attempt.Number, asked.Outcomes(c.Call)
 		return
 	}
+	own, responded := ownResponse(c.Call, p.Name, f)
 	switch {
+	case responded && (!c.Open || f.Digest != c.Call.Digest):
+		v.Stale = "You " + asked.Outcome(own, c.Call) + "."
 	case !c.Open:
 		v.Stale = "Decided meanwhile: " + cmp.Or(c.Over, "the call is "+string(c.Call.Phase())) + ". Nothing was sent."
 	case c.Forged != "":
@@ -121,6 +124,16 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 	if f.Do == doApprove || f.Do == doEdit {
 		c.offerStanding(v)
 	}
+}
+
+// ownResponse finds the response that a person sent with a form, to which a browser can go back.
+func ownResponse(c *toolcall.Call, who string, f *form) (resp toolcall.Response, ok bool) {
+	for _, v := range slices.Backward(c.Votes) {
+		if toolcall.IsSamePerson(v.By.Name, who) && v.Kind == kindOf(f.Do) && v.Digest == f.Digest {
+			return toolcall.Response{Kind: v.Kind, Digest: cmp.Or(v.Made, v.Digest)}, true
+		}
+	}
+	return resp, false
 }
 
 // offerPeople offers the reviewers to whom the request can be delegated.

@@ -11,7 +11,7 @@ import * as inbox from './inbox.js';
 const $ = (id) => document.getElementById(id);
 const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => { $('said').textContent = text; }); };
 
-const seen = new Set(); // digests of approval requests whose arguments were on the screen to their end
+const seen = new Set(); // digests of what was on the screen to the end of its arguments
 let visit = 0; // counts page requests: a reply to an older one is dropped
 let sending = false;
 
@@ -43,7 +43,7 @@ function land() {
   const target = ($('panel') && (field?.offsetParent ? field : document.querySelector('#panel .main-action:not(:disabled), #panel:has(#gone) [data-close]') || $('panel'))) || $('title') || $('main');
   if (unread()) { // the arguments come before the button
     $('args').scrollIntoView({ block: 'start' });
-    $('args-title').focus({ preventScroll: true });
+    ($('args-title') ?? $('title')).focus({ preventScroll: true });
     return;
   }
   target?.focus({ preventScroll: Boolean(!$('panel')) });
@@ -134,7 +134,7 @@ function guard() {
   if ($('unseen')) $('unseen').hidden = seen.has(digest());
 }
 
-const digest = () => document.querySelector('#panel [name=digest]')?.value ?? '';
+const digest = () => [...document.querySelectorAll('#panel [name=digest]')].map((i) => i.value).join(' '); // several: of a bulk response
 
 function watchEnd() {
   watcher?.disconnect();
@@ -150,7 +150,7 @@ function watchEnd() {
 // changed, a reload shows that, and not a form for the new request.
 function pin() {
   const url = new URL(location);
-  if (!digest() || !url.searchParams.get('do') || url.searchParams.has('digest') || $('panel').dataset.form.endsWith('stale')) return;
+  if (!digest() || !url.searchParams.get('do') || url.searchParams.has('digest') || ($('panel').dataset.form ?? 'stale').endsWith('stale')) return;
   url.searchParams.set('digest', digest());
   history.replaceState(history.state, '', url);
 }
