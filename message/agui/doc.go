@@ -68,8 +68,7 @@
 //
 // [Thread.Resume] checks the responses of a run to the open interrupts of its thread: all
 // of them or none, before they expire, nothing that was not offered, and the first decision
-// is final. An approval contains the call that was asked about, with the edited arguments
-// ([Response.Confirm]). [RunInput.ToolResults] reads the results of the client's own tools.
+// is final. [RunInput.ToolResults] reads the results of the client's own tools.
 //
 // # Losses
 //
@@ -88,7 +87,6 @@
 //	max-iters       EXCEED_MAX_ITERS, which REPLY_END repeats
 //	out-of-place    events of another reply, after the run's end, for a block that is not open, twice the same start
 //	typed           the meaning of an event of unknown type: it is passed on unchanged
-//	abandoned       from AG-UI: that no response came; AgentScope gets a denial, or an interrupt if that is so for all
 //	cancelled       to peers before 1.0: that an end was intended; it becomes a RUN_ERROR or a success
 //	pending         to peers before 1.0: which of its own tools the client has to run; the client finds out itself
 //	result-media    to peers before 1.0: everything but text in a tool's result, and file sources

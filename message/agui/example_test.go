@@ -64,7 +64,6 @@ func ExampleDecodeRunInput() {
 func ExampleThread_Resume() {
 	open := agui.Interrupt{
 		ID: "q1", Reason: agui.ReasonToolCall, ToolCallID: new("call-1"), ResponseSchema: agui.ResponseSchema(true, false),
-		Metadata: message.RawJSON(`{"askance":{"toolCallId":"call-1","toolName":"refund","arguments":"{\"cents\":500}"}}`),
 	}
 	thread := agui.Thread{Open: []agui.Interrupt{open}}
 	answer := func(entries ...agui.ResumeEntry) {
@@ -73,8 +72,8 @@ func ExampleThread_Resume() {
 			fmt.Println("refused:", err)
 			return
 		}
-		c, err := r.Answers[0].Confirm()
-		fmt.Println(c.Confirmed, c.ToolCall.Name, c.ToolCall.Input, err)
+		a := r.Answers[0]
+		fmt.Println(a.Interrupt.ID, a.Approved, string(a.Edited), a.Abandoned)
 	}
 	answer()
 	answer(agui.ResumeEntry{InterruptID: "q1", Status: agui.ResumeResolved, Payload: message.RawJSON(`{"approved":true,"editedArgs":{"cents":400}}`)})
@@ -82,9 +81,9 @@ func ExampleThread_Resume() {
 	answer(agui.ResumeEntry{InterruptID: "q1", Status: agui.ResumeCancelled})
 	// Output:
 	// refused: resume AG-UI run: interrupt q1: the thread waits for an answer, but the run has none
-	// true refund {"cents":400} <nil>
+	// q1 true {"cents":400} false
 	// refused: resume AG-UI run: interrupt q1: decode JSON at /editedargs (byte 30): unknown member: "editedargs"; remove it or correct its spelling; names are case-sensitive
-	// false refund {"cents":500} <nil>
+	// q1 false  true
 }
 
 // The events of a reply become the events of a run.

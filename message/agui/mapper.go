@@ -81,8 +81,6 @@ const (
 	LossMaxIters     Loss = "max-iters"
 	LossOutOfPlace   Loss = "out-of-place"
 	LossTyped        Loss = "typed"
-	// From AG-UI.
-	LossAbandoned Loss = "abandoned"
 	// To peers before 1.0.
 	LossCancelled   Loss = "cancelled"
 	LossPending     Loss = "pending"

@@ -238,35 +238,6 @@ func (a *Response) checkOffer() error {
 	return nil
 }
 
-// Confirm returns the response in AgentScope's form: the call that was asked about, as in
-// the interrupt's metadata, with the edited arguments. An abandoned approval request becomes
-// a refusal, because AgentScope has nothing else for it. The error means that the interrupt
-// was not made by a [Mapper].
-func (a Response) Confirm() (message.ConfirmResult, error) {
-	var meta struct {
-		Askance *struct {
-			ToolCallID string `json:"toolCallId"`
-			ToolName   string `json:"toolName"`
-			Arguments  string `json:"arguments"`
-		} `json:"askance"`
-	}
-	if err := strictjson.UnmarshalOpen(a.Interrupt.Metadata, &meta); err != nil || meta.Askance == nil || meta.Askance.ToolCallID == "" {
-		return message.ConfirmResult{}, message.Errorf(message.CodeInvalid, "read AG-UI answer", "interrupt %.60q does not say which call it is about", a.Interrupt.ID)
-	}
-	r := message.ConfirmResult{
-		Confirmed: a.Approved && !a.Abandoned,
-		ToolCall: message.ToolCallBlock{
-			ID: message.CallID(meta.Askance.ToolCallID), Name: meta.Askance.ToolName,
-			Input: meta.Askance.Arguments, State: message.ToolCallAsking,
-		},
-		Rules: a.Rules,
-	}
-	if a.Edited != nil {
-		r.ToolCall.Input = string(a.Edited)
-	}
-	return r, nil
-}
-
 // OutcomeType is the type of an outcome.
 type OutcomeType string
 
