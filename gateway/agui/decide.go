@@ -50,6 +50,9 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	if connect {
 		return r.attach(t, true), nil
 	}
+	if err := t.checkKnown(r.in); err != nil {
+		return nil, refuse(err)
+	}
 	st, err := readStanding(ctx, r.owner, t)
 	if err != nil {
 		return nil, err

@@ -32,6 +32,7 @@
 //	an older run's interrupt        has its response already; what is open is asked again
 //	not every open one is covered   RUN_ERROR resume_incomplete; nothing is done
 //	no resume, open interrupts      RUN_ERROR interrupt_pending
+//	a known message, other text     RUN_ERROR conflict; nothing is done
 //	the same response again         shows its outcome; nothing is done twice
 //	another response than before    the same, and CUSTOM askance.overtaken says who decided what
 //	answered on another surface     as before: the first decision stands

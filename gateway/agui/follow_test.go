@@ -283,3 +283,20 @@ func replyOf(t *testing.T, e *wire.RunStarted) message.ReplyID {
 	}
 	return meta.AgentScope.ReplyID
 }
+
+// TestChangedMessage: what a person said cannot be changed under its id, and the client learns that.
+func TestChangedMessage(t *testing.T) {
+	s := newStage(t)
+	c := s.client(gatewaytest.Everything, "t").said(pay)
+	c.talk().is(t, "interrupt")
+	c.settings = func(in *wire.RunInput) { in.Messages[0].Content = wire.Text("say something else") }
+	c.talk().is(t, "error conflict")
+	c.talk(c.all(`{"approved":true}`)...).is(t, "error conflict")
+	c.settings = func(in *wire.RunInput) {
+		in.Messages[0].Content = &wire.Content{Parts: []wire.Part{{Type: wire.PartText, Text: pay}}} // the same, in another form
+	}
+	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
+	if got := c.words(); strings.Count(got, "tool: ") != 1 {
+		t.Errorf("the client has\n%s", got)
+	}
+}

@@ -49,7 +49,7 @@ func FuzzInput(f *testing.F) {
 		}
 		r := &run{in: in}
 		r.peer = peerOfTests
-		input, err := r.turnInput((&thread{users: map[string]bool{}}).newMessages(in))
+		input, err := r.turnInput((&thread{}).newMessages(in))
 		if err != nil {
 			return
 		}

@@ -2,6 +2,7 @@ package agui
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/askance-dev/askance/engine"
@@ -173,15 +174,15 @@ type thread struct {
 	turns   *agent.Thread
 	through uint64 // cursor after the last entry
 
-	users map[string]bool // ids of the users' messages
-	tools map[string]bool // tools that frontends brought
+	users map[string]*message.Msg // what users said, by id
+	tools map[string]bool         // tools that frontends brought
 }
 
 // readThread reads a whole session as its owner sees it. An unknown session is empty.
 func readThread(ctx context.Context, c engine.Client, session message.SessionID) (*thread, error) {
 	t := &thread{
 		session: session, turns: agent.NewThread(),
-		users: map[string]bool{}, tools: map[string]bool{},
+		users: map[string]*message.Msg{}, tools: map[string]bool{},
 	}
 	through, err := agent.EachEvent(ctx, c, toolcall.EventsRequest{Session: session}, func(seq uint64, e message.Event) error {
 		t.add(seq, e)
@@ -212,7 +213,7 @@ func (t *thread) add(seq uint64, ev message.Event) {
 
 func (t *thread) noteTurn(r *agent.Record) {
 	for _, m := range r.Messages {
-		t.users[m.ID] = true
+		t.users[m.ID] = m
 	}
 	for _, tool := range r.Tools {
 		t.tools[tool.Name] = true
@@ -251,12 +252,12 @@ func (t *thread) newMessages(in *wire.RunInput) []*wire.Message {
 		m := &in.Messages[i]
 		switch m.Role {
 		case wire.RoleUser:
-			person = person || !t.users[m.ID]
+			person = person || t.users[m.ID] == nil
 		case wire.RoleSystem, wire.RoleDeveloper:
 		default:
 			continue
 		}
-		if !t.users[m.ID] {
+		if t.users[m.ID] == nil {
 			out = append(out, m)
 		}
 	}
@@ -264,4 +265,15 @@ func (t *thread) newMessages(in *wire.RunInput) []*wire.Message {
 		return nil
 	}
 	return out
+}
+
+// checkKnown refuses a message of the person that changes one which the session has: the agent
+// would never read it.
+func (t *thread) checkKnown(in *wire.RunInput) error {
+	for _, m := range in.Messages {
+		if said := t.users[m.ID]; said != nil && m.Role == wire.RoleUser && !hasSameText(userMessage(said), m) {
+			return &message.Error{Code: message.CodeConflict, Op: "run", What: fmt.Sprintf("the message %.60q was sent before with another text", m.ID), Hint: "give the new text an id of its own"}
+		}
+	}
+	return nil
 }
