@@ -95,8 +95,8 @@
 //	    parts of a second below 1 ms (V01: 1 s)
 //	22* state and suggested_rules of a call      in the request while it is open, and dropped
 //	                                             on the way back
-//	23* state error or denied of a result,       a sentence in the output; dropped
-//	    its metadata
+//	23* state error or denied of a result,       a sentence in the output; success with 1.x's
+//	    its metadata                             own sentence: interrupted; dropped
 //	24* a result that is still running           dropped: the call has no result
 //	25* hints                                    a user's message; the reply is split there
 //	26* media_type of a URL, name of data        dropped

@@ -343,7 +343,10 @@ func (s *splitter) result(b *message.ToolResultBlock) []Block {
 	case message.ToolResultDenied, message.ToolResultError:
 		s.c.reportLoss(rowResult, s.m.ID, "that the result "+string(b.ID)+" is "+string(b.State))
 		say = tagSystemInfo("The tool call ended with the state " + string(b.State) + ".")
-	case message.ToolResultSuccess, message.ToolResultRunning: // nothing to say
+	case message.ToolResultSuccess, message.ToolResultRunning:
+		if isInterrupted(b.Output) { // 1.x has no other sign of it
+			s.c.reportLoss(rowResult, s.m.ID, "that the result "+string(b.ID)+" is success")
+		}
 	}
 	switch {
 	case say == "":

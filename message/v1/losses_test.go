@@ -215,6 +215,10 @@ var losses = map[int]func(t *testing.T, c v1.Codec){
 		r.State, r.Output = message.ToolResultInterrupted, message.Content{}
 		msgs, err := v1.Codec{}.ToMsgs(dicts(t, strings.Trim(back(t, c, []*message.Msg{m}), "[]")))
 		want(t, err == nil && msgs[0].ToolResult("c2").State == message.ToolResultInterrupted, msgs)
+		var rows []int
+		r.State, r.Output, r.Metadata = message.ToolResultSuccess, message.Content{Text: "The tool call has been interrupted by the user."}, nil
+		back(t, told(&rows, c), []*message.Msg{m})
+		want(t, slices.Contains(rows, 23), rows)
 	},
 	24: func(t *testing.T, c v1.Codec) {
 		m := asking()
