@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 
@@ -24,6 +25,36 @@ func TestHiddenInResults(t *testing.T) {
 		if text := encoded(t, &EventRecord{Call: c}); !strings.Contains(text, secret) {
 			t.Errorf("%s: the result itself was changed: %s", name, text)
 		}
+	}
+}
+
+// A hidden value is also found in base64, at any offset and in both alphabets.
+func TestHiddenInBase64(t *testing.T) {
+	const secret = "tell~no?one"
+	for _, text := range []string{secret, "k=" + secret, `{"pin":"` + secret + `"}`} {
+		for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
+			data := enc.EncodeToString([]byte(text))
+			unknown := new(message.UnknownBlock)
+			if err := unknown.UnmarshalJSON([]byte(`{"type":"image","source":{"data":"` + data + `"}}`)); err != nil {
+				t.Fatal(err)
+			}
+			for name, r := range map[string]*message.ToolResultBlock{
+				"text":     {Output: message.Content{Text: "see data/" + data}},
+				"unknown":  {Output: message.List(unknown)},
+				"metadata": {Metadata: map[string]any{"mcp_result": `{"content":[{"type":"image","data":"` + data + `"}]}`}},
+				"a name":   {Output: message.List(&message.DataBlock{Name: new("data:," + data), Source: &message.URLSource{URL: "https://a.example/" + data}})},
+			} {
+				c := &Call{Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: r}
+				if shown := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(shown, data[4:10]) {
+					t.Errorf("%s with %s shows %s", name, data, shown)
+				}
+			}
+		}
+	}
+	const other = "see aGVsbG8gd29ybGQ= in /var/lib/askance/data"
+	c := &Call{Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &message.ToolResultBlock{Output: message.Content{Text: other}}}
+	if got := c.Redacted().Result.Output.Text; got != other {
+		t.Errorf("another text became %q", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,8 +194,8 @@ func appendTexts(out []string, value []byte, depth int) []string {
 	return out
 }
 
-// hideInResult returns the result without literal repetitions of the texts. It cannot
-// detect a tool that turns a value into another text.
+// hideInResult returns the result without repetitions of the texts, literal or in base64. It
+// cannot detect a tool that turns a value into another text.
 func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResultBlock {
 	if b == nil || len(texts) == 0 {
 		return b
@@ -205,13 +206,13 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 	}
 	swap := strings.NewReplacer(pairs...)
 	out := *b
-	out.Output.Text = swap.Replace(b.Output.Text)
+	out.Output.Text = hideText(swap, b.Output.Text)
 	out.Output.Blocks = slices.Clone(b.Output.Blocks)
 	for i, block := range out.Output.Blocks {
 		switch block := block.(type) {
 		case *message.TextBlock:
 			shown := *block
-			shown.Text = swap.Replace(block.Text)
+			shown.Text = hideText(swap, block.Text)
 			out.Output.Blocks[i] = &shown
 		case *message.DataBlock:
 			out.Output.Blocks[i] = hideInData(block, swap)
@@ -224,6 +225,29 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 		out.Metadata, _ = replaceTexts(swap, b.Metadata).(map[string]any)
 	}
 	return &out
+}
+
+// base64Run matches what can be base64 of a hidden text, which has at least minHidden bytes.
+var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{6,}`)
+
+// fromURLAlphabet turns base64url into base64.
+var fromURLAlphabet = strings.NewReplacer("-", "+", "_", "/")
+
+// hideText returns a text with the texts in it replaced, also those in base64.
+func hideText(swap *strings.Replacer, text string) string {
+	return base64Run.ReplaceAllStringFunc(swap.Replace(text), func(run string) string {
+		for skip := range 4 { // a path before the base64 consists of the same letters
+			part := fromURLAlphabet.Replace(run[skip:])
+			if len(part)%4 == 1 {
+				part = part[:len(part)-1]
+			}
+			raw, err := base64.RawStdEncoding.DecodeString(part)
+			if found := string(raw); err == nil && swap.Replace(found) != found {
+				return hiddenMark + "]"
+			}
+		}
+		return run
+	})
 }
 
 // hideInData returns the block with the texts in its name, type and address replaced, or only a
@@ -240,13 +264,13 @@ func hideInData(b *message.DataBlock, swap *strings.Replacer) message.Block {
 		out.Source = &message.Base64Source{Data: src.Data, MediaType: swap.Replace(src.MediaType)}
 	case *message.URLSource:
 		address := src.URL
-		if swap.Replace(address) != address || len(address) >= 5 && strings.EqualFold(address[:5], "data:") {
+		if hideText(swap, address) != address || len(address) >= 5 && strings.EqualFold(address[:5], "data:") {
 			address = hiddenURL
 		}
 		out.Source = &message.URLSource{URL: address, MediaType: swap.Replace(src.MediaType)}
 	}
 	if b.Name != nil {
-		name := swap.Replace(*b.Name)
+		name := hideText(swap, *b.Name)
 		out.Name = &name
 	}
 	return &out
@@ -279,11 +303,11 @@ const hiddenURL = "about:redacted"
 func replaceTexts(swap *strings.Replacer, value any) any {
 	switch v := value.(type) {
 	case string:
-		return swap.Replace(v)
+		return hideText(swap, v)
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, m := range v {
-			out[swap.Replace(k)] = replaceTexts(swap, m)
+			out[hideText(swap, k)] = replaceTexts(swap, m)
 		}
 		return out
 	case []any:
