@@ -37,6 +37,10 @@ func resultWithin(limit int, t Task, out Output, err error) message.ToolResultBl
 	}
 	content, cerr := clean(out.Content)
 	metadata, metadataLen, merr := cleanMetadata(out.Metadata)
+	if out.dropped == 0 && !isUTF8(out.Content) { // a cut can fall within a character
+		metadata[RepairedMember] = true
+		metadataLen += len(`,"":true`) + len(RepairedMember)
+	}
 	res.Metadata, faults = metadata, append(faults, err, cerr, merr)
 
 	size := metadataLen + contentLen(content) + out.dropped
@@ -51,6 +55,17 @@ func resultWithin(limit int, t Task, out Output, err error) message.ToolResultBl
 	}
 	res.Output = appendNote(content, note)
 	return res
+}
+
+// RepairedMember is the member of a result's metadata which says that the output was not UTF-8, and
+// that U+FFFD stands for what could not be read.
+const RepairedMember = "invalid_utf8"
+
+func isUTF8(c message.Content) bool {
+	return utf8.ValidString(c.Text) && !slices.ContainsFunc(c.Blocks, func(b message.Block) bool {
+		t, ok := b.(*message.TextBlock)
+		return ok && t != nil && !utf8.ValidString(t.Text)
+	})
 }
 
 // maxOutput limits the content of a result. The engine's limit is for output, state and

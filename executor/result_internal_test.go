@@ -26,6 +26,18 @@ func wireLen(t interface{ Fatal(...any) }, r message.ToolResultBlock) int {
 	return len(b)
 }
 
+// A result says that its text is not exactly what the tool wrote.
+func TestRepairedText(t *testing.T) {
+	for text, want := range map[string]any{"caf\xe9": true, "café": nil} {
+		for _, out := range []Output{Text(text), blocks(&message.TextBlock{Text: text}), {Content: message.Content{Text: text}, Metadata: map[string]any{"n": 1}}} {
+			r := result(Task{Call: toolcall.Key{Call: "c"}, Tool: "t"}, out, nil)
+			if r.State != message.ToolResultSuccess || r.Metadata[RepairedMember] != want {
+				t.Errorf("%q: %s with the metadata %v", text, r.State, r.Metadata)
+			}
+		}
+	}
+}
+
 // FuzzResultText checks that for any output of a tool the result can be encoded, fits the limit
 // and keeps as much text as possible. The limit is small for speed.
 func FuzzResultText(f *testing.F) {

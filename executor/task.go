@@ -90,7 +90,7 @@ func (t Task) Decode(v any) error {
 // Textf create one.
 type Output struct {
 	// Content is a text, or a list of text and data blocks (message.List). In invalid
-	// UTF-8, each broken sequence becomes U+FFFD. Content that would make the result,
+	// UTF-8, each broken sequence becomes U+FFFD (RepairedMember). Content that would make the result,
 	// as JSON, larger than toolcall.MaxOutputBytes is cut, and the result becomes an
 	// error, see OutputError.
 	Content message.Content

@@ -192,6 +192,7 @@ type content struct {
 
 // resource is what a server embeds.
 type resource struct {
+	URI  string  `json:"uri"`
 	MIME string  `json:"mimeType"`
 	Text *string `json:"text"`
 	Blob string  `json:"blob"`
@@ -224,18 +225,22 @@ func blockOf(raw message.RawJSON) message.Block {
 	case c.Type == "text" && c.Text != nil:
 		return text(*c.Text)
 	case (c.Type == "image" || c.Type == "audio") && c.MIME != "":
-		return data(c.MIME, c.Data)
+		return data(c.MIME, c.Data, "")
 	case c.Type == "resource" && c.Resource.Text != nil:
 		return text(*c.Resource.Text)
 	case c.Type == "resource" && c.Resource.Blob != "":
 		kind := cmp.Or(c.Resource.MIME, "application/octet-stream")
-		return data(kind, c.Resource.Blob)
+		return data(kind, c.Resource.Blob, c.Resource.URI)
 	}
 	return text(string(raw)) // a link, or a type of later servers
 }
 
 func text(s string) message.Block { return &message.TextBlock{Text: s} }
 
-func data(kind, base64 string) message.Block {
-	return &message.DataBlock{Source: &message.Base64Source{MediaType: kind, Data: base64}}
+func data(kind, base64, name string) message.Block {
+	out := &message.DataBlock{Source: &message.Base64Source{MediaType: kind, Data: base64}}
+	if name != "" {
+		out.Name = &name
+	}
+	return out
 }

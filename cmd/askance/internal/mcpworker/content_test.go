@@ -47,6 +47,17 @@ func TestReadAnswer(t *testing.T) {
 	}
 }
 
+// A resource that becomes data keeps its address as the name.
+func TestNameOfAResource(t *testing.T) {
+	out, err := readAnswer(&jsonrpc.Response{Result: []byte(`{"content":[{"type":"resource","resource":{"uri":"f:/y","blob":"AAAA"}}]}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, ok := out.Content.Blocks[0].(*message.DataBlock); !ok || d.Name == nil || *d.Name != "f:/y" {
+		t.Errorf("the block is %+v", out.Content.Blocks[0])
+	}
+}
+
 // render returns the content as JSON without ids and times, or as text if it is only text.
 func render(c message.Content) string {
 	if !c.IsList() {
