@@ -215,68 +215,120 @@ const progressEvery = 10 * time.Second
 // heldProgress keeps the progress of waiting below the tool's, because progress must increase.
 const heldProgress = 1e6
 
+// view is a request that waits for a call.
+type view struct {
+	*held
+	x     *exchange
+	later bool            // the client already knows that the call is held
+	shown bool            // it was told where people decide
+	over  bool            // it cannot wait longer
+	token json.RawMessage // of its progress; nil: it wants none
+	told  int             // progress messages
+}
+
 // present holds a request until its call has an outcome, or returns a result with which the
 // client can wait. later: the client already knows that the call is held.
 func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMessage, error) {
-	p := x.peer
 	h.mu.Lock()
 	h.user = x
 	h.users++
 	h.mu.Unlock()
 	defer h.leave(ctx, x)
-	hold := time.After(p.g.cfg.Hold)
+	v := &view{held: h, x: x, later: later, shown: later, token: x.meta.get("progressToken")}
+	hold := time.After(h.g.cfg.Hold)
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
-	token, told, over := x.meta.get("progressToken"), 0, false
-	tell := func() {
-		told++
-		x.send(&frame{method: "notifications/progress", params: encode(map[string]any{"progressToken": token, "progress": float64(told) / heldProgress, "message": "waiting for approval"})})
-	}
-	elicited := later
 	for {
-		h.mu.Lock()
-		changed, call, done, unknown, input := h.changed, h.call, h.outcome, h.unknown, h.input
-		h.mu.Unlock()
-		switch {
-		case done != nil:
-			h.forget()
-			return done.reply()
-		case input != nil && p.modern:
-			return x.inputRequired(h, input.requests, state{Leg: input.leg}), nil
-		case unknown && (!p.hasTasks() || x.params.text("name") == waitTool):
-			return refusal("outcome unknown: the call may have happened; do not repeat it. It stays open until an operator resolves it. Its id is "+string(h.key.Call), call).result, nil
-		case (unknown || call != nil && call.State == message.ToolCallAsking) && p.modern && p.hasTasks() && x.params.text("name") != waitTool:
-			return h.taskResult(), nil
-		case call == nil || call.State != message.ToolCallAsking:
-		case p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && (!elicited || over):
-			return x.inputRequired(h, h.askToLook(), state{}), nil
-		case h.canForm(p, call) && !elicited:
-			return x.inputRequired(h, askToDecide(call), state{Request: call.Digest}), nil
-		case !p.modern && p.can("elicitation", "url") && p.g.cfg.Inbox != "" && !elicited:
-			elicited = true
-			go x.elicit(h)
+		now := h.progress()
+		if result, err := v.answer(now); result != nil || err != nil {
+			return result, err
 		}
-		if over && !p.g.cfg.Block && token == nil {
-			if p.modern && h.nextLeg(later) {
-				return x.inputRequired(h, nil, state{}), nil
-			}
-			return h.stillHeld(call), nil
-		}
-		if token != nil && told == 0 && call != nil && call.State == message.ToolCallAsking {
-			tell()
+		if v.told == 0 && now.isAsking() {
+			v.tell()
 		}
 		select {
-		case <-changed:
+		case <-now.changed:
 		case <-hold:
-			over = true
+			v.over = true
 		case <-tick.C:
-			if token != nil && (call == nil || call.State != message.ToolCallSubmitted) {
-				tell()
+			if now.call == nil || now.call.State != message.ToolCallSubmitted {
+				v.tell()
 			}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// progress is how far a call has come.
+type progress struct {
+	changed <-chan struct{} // closed when it is no longer current
+	call    *toolcall.Call
+	outcome *outcome
+	unknown bool
+	input   *inputLeg
+}
+
+func (h *held) progress() progress {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return progress{h.changed, h.call, h.outcome, h.unknown, h.input}
+}
+
+func (p progress) isAsking() bool { return p.call != nil && p.call.State == message.ToolCallAsking }
+
+// answer returns what the client gets now, or nil if its request waits.
+func (v *view) answer(now progress) (json.RawMessage, error) {
+	canBeTask := v.x.peer.hasTasks() && v.x.params.text("name") != waitTool
+	switch {
+	case now.outcome != nil:
+		v.forget()
+		return now.outcome.reply()
+	case now.input != nil && v.x.peer.modern:
+		return v.x.inputRequired(v.held, now.input.requests, state{Leg: now.input.leg}), nil
+	case canBeTask && (now.unknown || now.isAsking()):
+		return v.taskResult(), nil
+	case now.unknown:
+		return refusal("outcome unknown: the call may have happened; do not repeat it. It stays open until an operator resolves it. Its id is "+string(v.key.Call), now.call).result, nil
+	case now.isAsking():
+		if question := v.askUser(now.call); question != nil {
+			return question, nil
+		}
+	}
+	if !v.over || v.g.cfg.Block || v.token != nil {
+		return nil, nil
+	}
+	if v.x.peer.modern && v.nextLeg(v.later) {
+		return v.x.inputRequired(v.held, nil, state{}), nil
+	}
+	return v.stillHeld(now.call), nil
+}
+
+// askUser shows the client's user an open approval request, in the way that the client has. A modern
+// client gets what it returns; nil: there is nothing to show.
+func (v *view) askUser(call *toolcall.Call) json.RawMessage {
+	p := v.x.peer
+	canLook := p.can("elicitation", "url") && v.g.cfg.Inbox != ""
+	switch {
+	case p.modern && canLook && (!v.shown || v.over):
+		return v.x.inputRequired(v.held, v.askToLook(), state{})
+	case v.canForm(p, call) && !v.shown:
+		return v.x.inputRequired(v.held, askToDecide(call), state{Request: call.Digest})
+	case !p.modern && canLook && !v.shown:
+		v.shown = true
+		go v.x.elicit(v.held)
+	}
+	return nil
+}
+
+// tell sends a progress message, if the client wants them.
+func (v *view) tell() {
+	if v.token == nil {
+		return
+	}
+	v.told++
+	params := map[string]any{"progressToken": v.token, "progress": float64(v.told) / heldProgress, "message": "waiting for approval"}
+	v.x.send(&frame{method: "notifications/progress", params: encode(params)})
 }
 
 // leave ends the request's part in the call. A cancelled request that was the only one

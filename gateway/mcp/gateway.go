@@ -230,6 +230,7 @@ func (g *Gateway) hold(p *peer) {
 func (g *Gateway) release(p *peer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	p.used = time.Now()
 	if p.users--; p.users == 0 && p.retired {
 		g.closePeer(p)
 	}
@@ -237,6 +238,7 @@ func (g *Gateway) release(p *peer) {
 
 // retire closes the upstreams of a client that is gone, once its calls have ended.
 func (g *Gateway) retire(p *peer) {
+	p.dropQuestions()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p.retired = true; p.users == 0 {
@@ -249,18 +251,24 @@ func (g *Gateway) closePeer(p *peer) {
 	go p.close()
 }
 
-// removeOldPeers closes the peer that was used least recently, if there are too many.
+// removeOldPeers closes the upstreams of modern clients that have not been used for long and, if
+// there are too many, of the one that was used least recently.
 func (g *Gateway) removeOldPeers() {
-	if len(g.peers) <= maxPeers {
-		return
-	}
 	var oldest *peer
+	count := 0
 	for _, p := range g.peers {
-		if p.modern && p.users == 0 && (oldest == nil || p.used.Before(oldest.used)) {
+		switch {
+		case !p.modern:
+			continue
+		case p.users == 0 && time.Since(p.used) > sessionIdle:
+			g.closePeer(p)
+			continue
+		case p.users == 0 && (oldest == nil || p.used.Before(oldest.used)):
 			oldest = p
 		}
+		count++
 	}
-	if oldest != nil {
+	if count > maxPeers && oldest != nil {
 		g.closePeer(oldest)
 	}
 }

@@ -31,6 +31,7 @@ type peer struct {
 	mu      sync.Mutex // guards the rest
 	links   map[string]*upstreamState
 	out     func(*frame) // sends outside of any request; nil: cannot send
+	gone    bool         // nothing can be asked
 	asked   map[string]chan *frame
 	nextAsk int64
 	listens map[*listening]bool
@@ -76,6 +77,8 @@ var (
 	errGone      = errors.New("the client is gone")
 	errStopped   = errors.New("the gateway stopped before the request was answered")
 )
+
+var errNoClient = &rpcError{code: codeInternal, text: "the client cannot be asked"}
 
 // connectTime bounds the opening of an upstream.
 const connectTime = 60 * time.Second
@@ -153,14 +156,15 @@ func (p *peer) ask(ctx context.Context, send func(*frame), method string, params
 	if send == nil {
 		send = p.out
 	}
+	gone := p.gone
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
 		delete(p.asked, string(id))
 		p.mu.Unlock()
 	}()
-	if send == nil {
-		return nil, &rpcError{code: codeInternal, text: "the client cannot be asked"}
+	if send == nil || gone {
+		return nil, errNoClient
 	}
 	send(&frame{id: id, method: method, params: params})
 	select {
@@ -171,6 +175,19 @@ func (p *peer) ask(ctx context.Context, send func(*frame), method string, params
 		return f.result, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+}
+
+// dropQuestions ends all questions to a client that is gone, and lets no one ask it again.
+func (p *peer) dropQuestions() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = true
+	for _, reply := range p.asked {
+		select {
+		case reply <- responseTo(nil, nil, errNoClient):
+		default: // answered already
+		}
 	}
 }
 

@@ -53,6 +53,61 @@ func TestIdleSessions(t *testing.T) {
 	})
 }
 
+// TestGoneClientIsNotAsked: a question ends when its client is gone, and there are no more.
+func TestGoneClientIsNotAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{peers: map[string]*peer{}}
+		p := g.newPeer("bot", false, legacyNewest, []byte("{}"), nil)
+		g.adopt(p)
+		p.out = func(*frame) { go g.retire(p) }
+		begun := time.Now()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), inputTime)
+			if _, err := p.ask(ctx, nil, "elicitation/create", nil); err == nil || time.Since(begun) > 0 {
+				t.Errorf("after %s: %v", time.Since(begun), err)
+			}
+			cancel()
+		}
+		synctest.Wait()
+	})
+}
+
+// TestIdleModernClients: the upstreams of a modern client that sends nothing are closed after a while,
+// but not because there are many legacy clients.
+func TestIdleModernClients(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gateway{peers: map[string]*peer{}}
+		request := func(name string) {
+			_, release := g.modernPeer("bot", object{{Name: metaClient, Value: quote(name)}})
+			release()
+		}
+		for range 2 * maxPeers {
+			g.adopt(g.newPeer("bot", false, legacyNewest, []byte("{}"), nil))
+		}
+		request("a")
+		request("b")
+		if len(g.peers) != 2*maxPeers+2 {
+			t.Errorf("%d peers", len(g.peers))
+		}
+		time.Sleep(sessionIdle)
+		request("b")
+		time.Sleep(time.Second)
+		request("c")
+		if len(g.peers) != 2*maxPeers+2 {
+			t.Errorf("an hour later there are %d peers", len(g.peers))
+		}
+		for n := range 2 * maxPeers {
+			request(strings.Repeat("x", n+1))
+		}
+		if len(g.peers) != 3*maxPeers {
+			t.Errorf("after many clients there are %d peers", len(g.peers))
+		}
+		synctest.Wait()
+	})
+}
+
 // oneConn is a listener with one connection.
 type oneConn struct {
 	net.Listener
