@@ -156,9 +156,9 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 	return revoked, revoked.Reason, err
 }
 
-// loseAttempt declares the owner of an attempt dead. An idempotent call is retried
-// with the same key; any other call has an unknown outcome.
-func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error {
+// loseAttempt gives up an attempt whose owner is silent, or does not stop. If the owner is silent, an
+// idempotent call is retried with the same key; any other call has an unknown outcome.
+func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call, silent bool) error {
 	_, err := at.update(ctx, "lose", seen.Key, at.selfPrincipal(), func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		if c.Phase() != toolcall.PhaseRunning || c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim {
@@ -166,7 +166,7 @@ func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error 
 		}
 		t, base := at.toolNamed(c.Tool), baseNow()
 		switch {
-		case !t.Idempotent:
+		case !t.Idempotent, !silent:
 			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 		case c.Begun >= t.MaxAttempts:
 			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedDeadLetter})

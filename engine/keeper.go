@@ -192,24 +192,32 @@ func (k *keeper) fireTimer(d schedule.Due) {
 	k.runInBackground(func(ctx context.Context) { k.lookAtCall(ctx, c) })
 }
 
+// silentFrom is when the owner of the attempt counts as dead if nothing is heard of it until then.
+func (k *keeper) silentFrom(c *toolcall.Call, now time.Time) time.Time {
+	return k.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
+}
+
 // isAlive handles a timer of a running attempt. It reports whether the owner was heard of
-// within the lease, and if so sets the next timer.
+// within the lease and ends by its deadline, or soon after, and if so sets the next timer.
 func (k *keeper) isAlive(c *toolcall.Call) bool {
 	if c.Placement == toolcall.PlaceExternal { // its runtime sends no heartbeats
 		return true
 	}
 	now := time.Now()
-	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
-		k.cancelOwner(c, ErrDeadline.Error())
-	}
 	if k.runs.isRunningHere(c) { // a run in this process needs no heartbeat
 		k.liveness.Hear(c.Key, c.Attempt.Number, now)
 	}
-	silent := k.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
-	if !now.Before(silent) {
+	end := k.silentFrom(c, now)
+	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
+		k.cancelOwner(c, ErrDeadline.Error())
+		if stop := k.liveness.AskedToStop(c.Key, now).Add(claimTime(c)); stop.Before(end) {
+			end = stop
+		}
+	}
+	if !now.Before(end) {
 		return false
 	}
-	k.timers.Set(silent, c.Key, c.Seq)
+	k.timers.Set(end, c.Key, c.Seq)
 	return true
 }
 
@@ -243,7 +251,8 @@ func (k *keeper) lookAtCall(ctx context.Context, c *toolcall.Call) {
 		err = k.attempts.retryCall(ctx, c.Key)
 	case toolcall.PhaseRunning:
 		if !k.isAlive(c) { // the owner may have been heard of while this look waited
-			err = k.attempts.loseAttempt(ctx, c)
+			now := time.Now()
+			err = k.attempts.loseAttempt(ctx, c, !now.Before(k.silentFrom(c, now)))
 		}
 	case toolcall.PhaseReady:
 		_, err = k.attempts.startAllowed(ctx, c.Key)

@@ -159,6 +159,7 @@ type Liveness struct {
 type beat struct {
 	attempt int
 	at      time.Time
+	told    time.Time // when its owner was first asked to stop; zero: never
 }
 
 // NewLiveness returns a Liveness that has heard of no owner.
@@ -168,9 +169,27 @@ func NewLiveness() *Liveness { return &Liveness{heard: map[toolcall.Key]beat{}} 
 func (l *Liveness) Hear(key toolcall.Key, attempt int, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b := l.heard[key]; attempt > b.attempt || attempt == b.attempt && at.After(b.at) {
-		l.heard[key] = beat{attempt, at}
+	b := l.heard[key]
+	switch {
+	case attempt > b.attempt:
+		l.heard[key] = beat{attempt: attempt, at: at}
+	case attempt == b.attempt && at.After(b.at):
+		b.at = at
+		l.heard[key] = b
 	}
+}
+
+// AskedToStop returns when the owner that LastHeard is about was first asked to stop: now, unless
+// it was before.
+func (l *Liveness) AskedToStop(key toolcall.Key, now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.heard[key]
+	if b.told.IsZero() {
+		b.told = now
+		l.heard[key] = b
+	}
+	return b.told
 }
 
 // LastHeard is the latest sign of life of an attempt. If there is none, listening
@@ -180,7 +199,7 @@ func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.
 	defer l.mu.Unlock()
 	b := l.heard[key]
 	if b.attempt != attempt {
-		b = beat{attempt, now}
+		b = beat{attempt: attempt, at: now}
 		l.heard[key] = b
 	}
 	return b.at
