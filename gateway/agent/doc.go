@@ -40,7 +40,8 @@
 //   - what was emitted stays;
 //   - a text, thinking or data block without an end is ended, and so is a model call;
 //   - a tool call without its TOOL_CALL_END was incomplete: it is ended and proposed with empty
-//     arguments, which the engine refuses, so it has a result and never runs;
+//     arguments, which the engine refuses, so it has a result and never runs: Turn.Call returns
+//     that result;
 //   - then Agent.Run is called again, with the unfinished reply as the last message of the
 //     conversation. Its calls that have an end and no result may be passed to Turn.Call again: a
 //     call runs once, however often it is proposed.

@@ -110,6 +110,50 @@ func TestRestartInACall(t *testing.T) {
 	}
 }
 
+// repeater makes the same calls in each run. The first time it stops in the middle of a call.
+type repeater struct{ stop func() }
+
+func (repeater) Info() agent.Info { return agent.Info{Name: "repeater"} }
+
+func (r repeater) Run(ctx context.Context, t agent.Turn) error {
+	msgs, err := t.Conversation(ctx)
+	if err != nil {
+		return err
+	}
+	if msgs[len(msgs)-1].Role != message.RoleAssistant {
+		err := t.Emit(ctx, &message.ToolCallStart{ToolCallID: "c1", ToolCallName: gatewaytest.Echo}, &message.ToolCallDelta{ToolCallID: "c1", Delta: `{"n":`})
+		if err != nil {
+			return err
+		}
+		go r.stop()
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	results, err := t.Call(ctx, message.ToolCallBlock{ID: "c1", Name: gatewaytest.Echo, Input: `{"n":1}`}, message.ToolCallBlock{ID: "c2", Name: gatewaytest.Echo, Input: `{"n":2}`})
+	if err != nil {
+		return err
+	}
+	text := string(results[0].State) + ", " + string(results[1].State)
+	return t.Emit(ctx, &message.TextBlockStart{BlockID: "b"}, &message.TextBlockDelta{BlockID: "b", Delta: text}, &message.TextBlockEnd{BlockID: "b"})
+}
+
+// TestRestartOfTheSameCalls: an agent that makes the same calls again after a restart gets the result
+// of the one that was incomplete, and the reply goes on.
+func TestRestartOfTheSameCalls(t *testing.T) {
+	stopped := make(chan struct{})
+	var s *stage
+	s = newStage(t, repeater{stop: func() { _ = s.runner.Close(); close(stopped) }})
+	if _, err := s.runner.Start(t.Context(), user(), "s", "repeater", agent.Input{Messages: []*message.Msg{says(t, "m1", "go")}}); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	s.start()
+	m := s.ended("s").Messages[1]
+	if text, _ := m.TextContent(""); text != "error, success" || *m.FinishedReason != message.FinishedCompleted {
+		t.Errorf("the agent says %q, and the reply ended as %s", text, *m.FinishedReason)
+	}
+}
+
 // leaver leaves blocks and calls unfinished.
 type leaver struct{}
 

@@ -266,10 +266,14 @@ func (t *turn) Call(ctx context.Context, calls ...message.ToolCallBlock) ([]mess
 	if len(calls) == 0 {
 		return nil, nil
 	}
-	if err := t.announce(ctx, calls); err != nil {
+	fresh, err := t.notGivenUp(ctx, calls)
+	if err != nil {
 		return nil, err
 	}
-	if err := t.propose(ctx, calls); err != nil {
+	if err := t.announce(ctx, fresh); err != nil {
+		return nil, err
+	}
+	if err := t.propose(ctx, fresh); err != nil {
 		return nil, err
 	}
 	done, err := t.wait(ctx, calls)
@@ -279,6 +283,35 @@ func (t *turn) Call(ctx context.Context, calls ...message.ToolCallBlock) ([]mess
 	out := make([]message.ToolResultBlock, len(done))
 	for i, c := range done {
 		out[i] = *c.Result
+	}
+	return out, nil
+}
+
+// notGivenUp returns the calls without those that repair gave up because they were incomplete: an
+// agent that does the same again after a restart gets their results.
+func (t *turn) notGivenUp(ctx context.Context, calls []message.ToolCallBlock) (out []message.ToolCallBlock, err error) {
+	if err := t.sync(ctx); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	m := t.reply().msg
+	t.mu.Unlock()
+	for _, c := range calls {
+		if m != nil && m.ToolResult(c.ID) != nil {
+			var shown toolcall.ShowReply
+			key := toolcall.Key{Session: t.note.Session, Reply: t.note.Reply, Call: c.ID}
+			err := retry(ctx, func() (err error) {
+				shown, err = t.as().Show(ctx, toolcall.ShowRequest{Key: key})
+				return err
+			})
+			if err != nil {
+				return nil, err
+			}
+			if shown.Call.Cause == string(toolcall.CauseRefuse) && shown.Call.Input == "" {
+				continue
+			}
+		}
+		out = append(out, c)
 	}
 	return out, nil
 }
@@ -314,6 +347,9 @@ func (t *turn) announce(ctx context.Context, calls []message.ToolCallBlock) erro
 
 // propose proposes calls to the engine, which recognizes those that it already has.
 func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error {
+	if len(calls) == 0 {
+		return nil
+	}
 	req := toolcall.ProposeRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Agent: t.rec.Agent}
 	for _, c := range calls {
 		req.Calls = append(req.Calls, message.ToolCallBlock{ID: c.ID, Name: c.Name, Input: c.Input})
