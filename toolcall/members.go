@@ -107,17 +107,24 @@ func (w *changeWriter) putMembers(members []member, have, want any) error {
 
 var null = []byte("null")
 
-// isEqual may report equal values as different, which only costs space: what differs is
-// stored. It avoids copying values that it can compare in place, which reflect.DeepEqual does not.
-// Unless deep is set, pointers in comparable structs are compared as such: journals depend on
-// what is stored.
+// isEqual compares two values of one type in place: reflect.DeepEqual copies them. A nil list
+// differs from an empty one, and an instant from the same instant in another form.
+//
+// Unless deep is set, a comparable struct differs if a pointer in it does, such as a signed
+// Approval that was decoded again. Journals depend on that, because what differs is stored.
 func isEqual(a, b reflect.Value, deep bool) bool {
 	switch a.Kind() {
+	case reflect.String:
+		return a.String() == b.String()
+	case reflect.Pointer:
+		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem(), deep)
 	case reflect.Slice:
-		if a.IsNil() || b.IsNil() || a.Len() != b.Len() || a.UnsafePointer() == b.UnsafePointer() {
-			return a.IsNil() == b.IsNil() && a.Len() == b.Len()
-		}
-		if a.Type().Elem().Kind() == reflect.Uint8 {
+		switch {
+		case a.IsNil() != b.IsNil(), a.Len() != b.Len():
+			return false
+		case a.UnsafePointer() == b.UnsafePointer():
+			return true
+		case a.Type().Elem().Kind() == reflect.Uint8:
 			return bytes.Equal(a.Bytes(), b.Bytes())
 		}
 		for i := range a.Len() {
@@ -126,17 +133,13 @@ func isEqual(a, b reflect.Value, deep bool) bool {
 			}
 		}
 		return true
-	case reflect.Pointer:
-		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem(), deep)
 	case reflect.Struct:
 		if t, ok := reflect.TypeAssert[time.Time](a); ok {
 			u, _ := reflect.TypeAssert[time.Time](b)
 			return t == u
 		}
-		if a.Type().Comparable() {
-			if same := a.Equal(b); same || !deep {
-				return same
-			}
+		if !deep && a.Type().Comparable() {
+			return a.Equal(b)
 		}
 		for i := range a.NumField() {
 			if !isEqual(a.Field(i), b.Field(i), deep) {
@@ -144,8 +147,6 @@ func isEqual(a, b reflect.Value, deep bool) bool {
 			}
 		}
 		return true
-	case reflect.String:
-		return a.String() == b.String()
 	case reflect.Map, reflect.Interface:
 		return reflect.DeepEqual(a.Interface(), b.Interface())
 	}
