@@ -111,7 +111,7 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		j.room.noteWritten(len(m.Data) + len(m.Subject) + headerRoom/8)
 	}
 	var seq uint64
-	for range msgs { // one stream answers in the order in which it stored
+	for _, sent := range msgs { // one stream answers in the order in which it stored
 		m, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
 			return 0, err
@@ -127,7 +127,7 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 			return 0, errOtherStream
 		}
 		if !ack.Duplicate {
-			if err := j.guard.noteStored(ack.Seq, before, proof.Hash{}); err != nil {
+			if err := j.guard.noteStored(ack.Seq, before, proof.Leaf(sent.Subject, proof.Content(provedHeader(sent.Header), sent.Data))); err != nil {
 				return 0, err
 			}
 		}

@@ -76,6 +76,7 @@ type watcher struct {
 	j        *Journal
 	sink     toolcall.Sink
 	at       uint64
+	last     stored // the last delivered record
 	started  bool
 	caughtUp bool
 	target   uint64 // the stream's end when Watch began
@@ -235,18 +236,30 @@ func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
 		}
 		w.sink.Record(r)
 	}
-	w.at = m.seq
+	w.at, w.last = m.seq, m
 	if w.caughtUp && m.header.Get(headerBatchID) == "" { // the server shows a batch before it is on the disk
-		w.j.guard.raiseMark(m.seq, proof.Hash{})
+		w.raiseMark()
 	}
 	return nil
+}
+
+// raiseMark notes the last delivered record, unless a higher one is known.
+func (w *watcher) raiseMark() {
+	if w.at <= w.j.guard.high.Load() {
+		return
+	}
+	var leaf proof.Hash
+	if w.last.seq == w.at {
+		leaf = leafOf(w.last)
+	}
+	w.j.guard.raiseMark(w.at, leaf)
 }
 
 // catchUp tells the sink, once, that it has received all older records.
 func (w *watcher) catchUp(over bool) {
 	if over && !w.caughtUp {
 		w.caughtUp = true
-		w.j.guard.raiseMark(w.at, proof.Hash{})
+		w.raiseMark()
 		w.sink.CaughtUp()
 	}
 }

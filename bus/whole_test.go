@@ -8,7 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +104,43 @@ func (o *opened) sign(t testing.TB) {
 	if _, err := l.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The anchor knows the content of the highest record, even if another engine stored it, or the record
+// is that of an event: another record in its place is a loss.
+func TestAnchorKnowsTheLastRecord(t *testing.T) {
+	d := dataFolder{bustest.Dir(t)}
+	o := d.mustOpen(t)
+	other, err := bus.OpenJournal(t.Context(), o.Conn("other"), "test", o.Keys(), bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := regexp.MustCompile(`mark 0*([0-9]+) ([0-9a-f]{64})`)
+	known := func(low uint64) {
+		t.Helper()
+		text, err := os.ReadFile(d.anchor())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := marked.FindStringSubmatch(string(text))
+		if m == nil || m[2] == strings.Repeat("0", 64) {
+			t.Fatalf("the anchor has the mark %q", m)
+		}
+		if seq, err := strconv.ParseUint(m[1], 10, 64); err != nil || seq < low {
+			t.Errorf("the mark is %d, %v, want at least %d", seq, err, low)
+		}
+	}
+	watching := watch(t, o.journal, 0)
+	for i := range 3 {
+		mustAppend(t, other, callRecord(id(i), callKey(fmt.Sprint("c", i)), message.ToolCallPending, "propose"), 0)
+		watching.wait(t, "the record", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == i+1 })
+	}
+	known(2) // the mark follows the delivery
+	seq, err := o.journal.AppendEvent(t.Context(), "rt", callKey("").ReplyKey(), events(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known(seq)
 }
 
 // The journal of these tests is signed in two checkpoints and has an unsigned end.

@@ -211,3 +211,65 @@ func verify(t *testing.T, cfg node.Config) {
 		t.Errorf("the audit finds %d losses and %v", len(rep.Losses), rep.Findings)
 	}
 }
+
+// A loss that is accepted with an older anchor file does not hide what a newer one knows: an engine
+// with that refuses the journal, also when it has grown, until its loss is accepted too.
+func TestAcceptLossWithAnOlderAnchor(t *testing.T) {
+	t.Parallel()
+	older := config(t)
+	n := start(t, older)
+	sign := func(ids ...string) {
+		t.Helper()
+		proposeAgain(t, n, "remote", ids...)
+		if _, err := n.Ledger().Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newer := older
+	newer.Anchor = filepath.Join(t.TempDir(), "anchor")
+	copyTo := func(path string) {
+		t.Helper()
+		b, err := os.ReadFile(older.Dir.Anchor(older.Space))
+		if err == nil {
+			err = os.WriteFile(path, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sign("a")
+	kept := filepath.Join(t.TempDir(), "kept")
+	copyTo(kept)
+	sign("b", "c")
+	sign("d")
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	copyTo(newer.Anchor)
+	accept := func(anchor string) {
+		t.Helper()
+		if _, err := (node.Damaged{Dir: older.Dir, Space: older.Space, Anchor: anchor}).AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.RemoveAll(older.Dir.Store()), os.Rename(kept, older.Dir.Anchor(older.Space)), os.Mkdir(older.Dir.Store(), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	accept("")
+	for _, ids := range [][]string{nil, {"e"}, {"f", "g", "h", "i", "j", "k"}} {
+		n = start(t, older)
+		for _, id := range ids {
+			sign(id)
+		}
+		if err := n.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := node.Start(t.Context(), newer); !errors.Is(err, message.ErrDamaged) {
+			t.Errorf("an engine that knows more starts after %v: %v", ids, err)
+		}
+	}
+	accept(newer.Anchor)
+	if err := start(t, newer).Close(); err != nil {
+		t.Error(err)
+	}
+}
