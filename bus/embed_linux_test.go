@@ -62,9 +62,9 @@ func resolveTo(t *testing.T, addresses ...net.IP) {
 			if err != nil {
 				return
 			}
-			question := in[12 : 12+bytes.IndexByte(in[12:], 0)+5]
-			out := slices.Concat(in[:2], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question)
-			if question[len(question)-3] == 1 { // A
+			asked := in[12 : 12+bytes.IndexByte(in[12:], 0)+5]
+			out := slices.Concat(in[:2], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, asked)
+			if asked[len(asked)-3] == 1 { // A
 				out[7] = byte(len(addresses))
 				for _, ip := range addresses {
 					out = append(append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4), ip.To4()...)

@@ -85,22 +85,17 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 
 // publish writes the public keys of a folder before one of them signs, as its engine does: audits
 // know no others.
-func (s *session) publish(d Damaged) error {
+func (s *session) publish(d Damaged, write func(path string) error) error {
 	if s.server == nil { // its engines do
 		return nil
 	}
-	return s.live.Publish(d.Dir.Files(d.Space).PublicKeys())
+	return write(d.Dir.Files(d.Space).PublicKeys())
 }
 
 // signing returns the keys as they are now: they may be rotated or retired meanwhile.
 func (s *session) signing(d Damaged) func() *keyfile.Keys {
 	return func() *keyfile.Keys {
-		_, _ = s.live.Reload(func(k *keyfile.Keys) error { // if the file is unreadable, the last keys stay
-			if s.server == nil {
-				return nil
-			}
-			return k.WritePublic(d.Dir.Files(d.Space).PublicKeys())
-		})
+		_, _ = s.live.Reload(func(k *keyfile.Keys) error { return s.publish(d, k.WritePublic) }) // if it is unreadable, the last keys stay
 		return s.live.Now()
 	}
 }
@@ -214,7 +209,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.publish(d); err != nil {
+	if err := s.publish(d, s.live.Publish); err != nil {
 		return nil, err
 	}
 	c := &closing{
@@ -441,7 +436,7 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	if err != nil {
 		return bus.Archiving{}, err
 	}
-	if err := s.publish(d); err != nil {
+	if err := s.publish(d, s.live.Publish); err != nil {
 		return bus.Archiving{}, err
 	}
 	l, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: creds.EngineName, Alone: s.server != nil})
