@@ -388,6 +388,9 @@ func (f *pathFinder) addCode(program, code string) {
 	if coders.MatchString(program) {
 		for _, part := range inCode.Split(code, -1) {
 			f.add(&f.named, part)
+			if part != "" && copiesInCode.MatchString(code) {
+				f.add(&f.globs, plainGlob.Replace(part)+"/*")
+			}
 		}
 		for _, joined := range []string{shell.JoinTexts(code), unquoted.Replace(code)} {
 			if joined != code {

@@ -200,7 +200,7 @@ var (
 	movers = setOf("chroot unshare nsenter bwrap proot systemd-nspawn systemd-run")
 	// walkers read or copy folders with everything in them; deepWalkers do so only with an option.
 	walkers     = setOf("rg ag ack ugrep tar zip 7z 7za rsync mv ln docker podman cpio pax bsdtar unison rclone restic borg")
-	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
+	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp gzip zstd")
 	// removers change folders with everything in them.
 	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
 	// namers matches a program and the word before one that is a name of its own, such as a target, or
@@ -210,12 +210,14 @@ var (
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// servers matches a command that packs or serves a folder with everything in it.
-	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b|(?:kubectl|oc) .*--from-(?:env-)?file\b)`)
+	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b|(?:kubectl|oc) .*-(?:f|k|-filename|-kustomize|-from-file)[ =]?(?:\S*=)?(?:\.{1,2}|[^.\s-][^.\s]*)/?(?: |$))`)
 	// document matches a here-document or a here-string.
 	document = regexp.MustCompile(`^[0-9]*<<`)
 	unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
 	// coders run a text among their arguments, or what they read.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb|gdb|lldb|s?ftp|lftp|smbclient|gnuplot|octave|R|julia)[0-9.]*$`)
+	// copiesInCode matches calls that copy or remove folders with everything in them.
+	copiesInCode = regexp.MustCompile(`\b(?:copytree|make_archive|rmtree|cp(?:Sync|_rf?)|rm(?:Sync|_rf?)|rename(?:s|Sync)?|(?:shutil\.)?move|fs\.(?:cp|rm)|tar\w*\..*\.add)\s*\(`)
 	// editors write the name of a file directly behind the letter of a command.
 	editors       = regexp.MustCompile(`^(vi|n?vim|r?view|ed|ex|sed|gsed|less)$`)
 	commandLetter = regexp.MustCompile(`[eErRwW]`)
@@ -224,7 +226,7 @@ var (
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// listed matches a command that gets names of files from its input or from a file, or patches another folder.
-	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
+	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|file (?:.* )?-[A-Za-z]*f|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
 	// changesFolder matches a change of the local folder in the commands of a file transfer client.
 	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
 	transfers     = regexp.MustCompile(`\b(?:s?ftp|lftp|ncftp|tnftp|smbclient)\b`)
@@ -434,8 +436,14 @@ func (f *pathFinder) addSettings(c shell.Command, name string) {
 		words = append(words, c.Argv[1:]...)
 	}
 	for _, w := range words {
-		if _, value, given := strings.Cut(unquoted.Replace(w.Text), "="); given && !strings.ContainsAny(value, "$`") {
-			f.addMaybe(value)
+		_, value, given := strings.Cut(unquoted.Replace(w.Text), "=")
+		if !w.Fixed && strings.HasPrefix(w.Bare(), shell.MarkPwd) || strings.HasPrefix(w.Bare(), shell.MarkHome) {
+			value = f.expand(w)
+		}
+		if given && !strings.ContainsAny(value, "$`") {
+			for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ':' || r == ';' || r == ',' }) {
+				f.addMaybe(part)
+			}
 		}
 	}
 }
@@ -472,7 +480,7 @@ func (f *pathFinder) useOf(c shell.Command, name string) fileUse {
 	if name == "git" {
 		git = shell.GitCommand(c.Argv[1:])
 	}
-	prints, serves := printsFiles(git), servers.MatchString(line)
+	prints, serves := printsFiles(git), servers.MatchString(strings.ReplaceAll(line, "/dev/stdin", "-"))
 	if prints { // files of the whole repository
 		f.globs = append(f.globs, f.places.dirs[0]+"/*")
 	}
@@ -525,6 +533,10 @@ func (f *pathFinder) addWord(word string, fixed bool) []string {
 		text = "./" + rest
 	}
 	names := []string{text}
+	if file, isURI := strings.CutPrefix(text, "file:"); isURI { // sqlite3 file:x?mode=ro
+		file, _, _ = strings.Cut(file, "?")
+		names = append(names, file)
+	}
 	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
 		names = append(names, text[2:])
 	}

@@ -42,6 +42,9 @@ func startsComputed(code string) bool {
 // OpensComputed reports whether code of an interpreter opens a file whose name is neither a text in
 // the code nor an argument of it.
 func OpensComputed(program, code string) bool {
+	if fileScheme.MatchString(code) {
+		return true
+	}
 	code = literals.ReplaceAllStringFunc(code, func(text string) string {
 		if escapes.MatchString(text) {
 			return text
@@ -80,7 +83,8 @@ var (
 	// escapes matches a text that is not what is written.
 	escapes = regexp.MustCompile(`\\[xuUN0-7]`)
 	// ownOpens matches other ways to name a file by a value: of perl, and of objects of python.
-	ownOpens = regexp.MustCompile(`@ARGV\s*=|\bdo\s+\$|[^"()\s]\)*\.(?:read|write)_(?:text|bytes)\(`)
+	ownOpens   = regexp.MustCompile(`@ARGV\s*=|\bdo\s+\$|[^"()\s]\)*\.(?:(?:read|write)_(?:text|bytes)\(|open\(\))|(?i:\battach\s+(?:database\s+)?(?:""\s*\|\||[^"'\s]))`)
+	fileScheme = regexp.MustCompile(`file:/*["']\s*[+.,%]`)
 	// awkOpens matches a file that awk names by more than one text.
 	awkOpens = regexp.MustCompile(`(?:getline(?:\s+\w+)?\s*<|printf?\b[^;}\n]*[^>]>>?)\s*\(?\s*(?:[^\s"(>]|""\s*[\w"$(])|ARGV\[[^\]]*\]\s*=[^=]`)
 )

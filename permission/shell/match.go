@@ -152,11 +152,8 @@ func (c *Command) ReadsUnknown() bool {
 	return statements[name] && (c.piped && len(c.heard) == 0 || slices.ContainsFunc(c.input, unknown))
 }
 
-// Settings returns the variables that the command sets, as NAME=value; others are left out if their
-// value is not known.
-func (c *Command) Settings() []Word {
-	return slices.DeleteFunc(slices.Clone(c.assigned), func(w Word) bool { return !w.Fixed })
-}
+// Settings returns the variables that the command sets: NAME=value, or the value if it is not Fixed.
+func (c *Command) Settings() []Word { return slices.Clip(c.assigned) }
 
 // Printed returns the texts that a command such as echo prints; nil for other commands.
 func (c *Command) Printed() []string {

@@ -192,7 +192,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	if !ok {
 		return false
 	}
-	if strings.Contains(c.Argv[0].Text, "/") && files[path.Clean(c.Argv[0].Text)] || loadsFile(name, files) || isInstalled(c.Argv[0].Text, files) {
+	if strings.Contains(c.Argv[0].Text, "/") && isAmong(files, c.Argv[0].Text) || loadsFile(name, files) || isInstalled(c.Argv[0].Text, files) {
 		return true
 	}
 	declares := evaluates[name] || name == "env"
@@ -205,6 +205,21 @@ func (c *Command) runsOne(files map[string]bool) bool {
 			return true
 		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
 		case w.namesFile(files):
+			return true
+		}
+	}
+	return false
+}
+
+// isAmong reports whether a path names one of the files, perhaps from another folder.
+func isAmong(files map[string]bool, name string) bool {
+	name = path.Clean(name)
+	if files[name] {
+		return true
+	}
+	base := path.Base(name)
+	for f := range files {
+		if path.Base(f) == base && strings.Contains(f+name, "/") {
 			return true
 		}
 	}
@@ -237,7 +252,7 @@ func (w Word) namesFile(files map[string]bool) bool {
 		return false
 	}
 	_, value, _ := strings.Cut(w.Text, "=")
-	if files[path.Clean(w.Text)] || value != "" && files[path.Clean(value)] || len(w.Text) > 2 && isCluster(w.Text) && files[path.Clean(w.Text[2:])] {
+	if isAmong(files, w.Text) || value != "" && isAmong(files, value) || len(w.Text) > 2 && isCluster(w.Text) && isAmong(files, w.Text[2:]) {
 		return true
 	}
 	for f := range files {
