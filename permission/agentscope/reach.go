@@ -1,0 +1,454 @@
+package agentscope
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/askance-dev/askance/permission/internal/paths"
+	"github.com/askance-dev/askance/permission/shell"
+)
+
+// This file finds the files that a line may reach, for rules about files.
+
+var (
+	// printers open no file that their arguments name.
+	printers = setOf("echo printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait whoami id uname")
+	// declarers set variables.
+	declarers = setOf("export declare typeset readonly local")
+	// movers run another program in a folder or below a root of their own.
+	movers = setOf("chroot unshare nsenter bwrap proot systemd-nspawn systemd-run")
+	// walkers read or copy folders with everything in them; deepWalkers do so only with an option.
+	walkers     = setOf("rg ag ack ugrep tar zip 7z 7za rsync mv ln docker podman cpio pax bsdtar unison rclone restic borg")
+	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp gzip zstd")
+	// removers change folders with everything in them.
+	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
+	// namers matches a program and the word before one that is a name of its own, such as a target, or
+	// a folder in which it writes nothing, and intoFolder the options behind which any command gets a folder.
+	namers     = regexp.MustCompile(`^(g?make|ninja|just|rake|tox|pytest|ls|du|wc|stat|file|(npm|pnpm|yarn|bun|go) run|(go|cargo) test) `)
+	intoFolder = regexp.MustCompile(`^-(o|t|d|P|p|-prefix|-target.*|-output.*|-dest.*|-dir.*|-root|-bind)$`)
+	// here are walkers that search the current folder if no folder is given.
+	here = setOf("rg ag ack ugrep grep egrep fgrep")
+	// servers matches a command that packs or serves a folder with everything in it.
+	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b|(?:kubectl|oc) .*-(?:f|k|-filename|-kustomize|-from-file)[ =]?(?:\S*=)?(?:\.{1,2}|[^.\s-][^.\s]*)/?(?: |$))`)
+	// document matches a here-document or a here-string.
+	document = regexp.MustCompile(`^[0-9]*<<`)
+	unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
+	// coders run a text among their arguments, or what they read.
+	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb|gdb|lldb|s?ftp|lftp|smbclient|gnuplot|octave|R|julia)[0-9.]*$`)
+	// copiesInCode matches calls that copy or remove folders with everything in them.
+	copiesInCode = regexp.MustCompile(`\b(?:copytree|make_archive|rmtree|cp(?:Sync|_rf?)|rm(?:Sync|_rf?)|rename(?:s|Sync)?|(?:shutil\.)?move|fs\.(?:cp|rm)|tar\w*\..*\.add)\s*\(`)
+	// editors write the name of a file directly behind the letter of a command.
+	editors       = regexp.MustCompile(`^(vi|n?vim|r?view|ed|ex|sed|gsed|less)$`)
+	commandLetter = regexp.MustCompile(`[eErRwW]`)
+	besideLetter  = regexp.MustCompile(`^[^\s;{}'"]*`)
+	deep          = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
+	// runsEach are the options of fd that run a program.
+	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
+	// listed matches a command that gets names of files from its input or from a file, or patches another folder.
+	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|file (?:.* )?-[A-Za-z]*f|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
+	// changesFolder matches a change of the local folder in the commands of a file transfer client.
+	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
+	transfers     = regexp.MustCompile(`\b(?:s?ftp|lftp|ncftp|tnftp|smbclient)\b`)
+	// inCode splits code into texts that may be paths.
+	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
+)
+
+// pathFinder finds the paths that a line may reach.
+type pathFinder struct {
+	*bashCall
+	linePaths
+	in        []string // the folders in which its commands may run
+	transfers bool     // a client of file transfer may run
+	coders    []string // the interpreters that run
+}
+
+func (b *bashCall) paths() linePaths {
+	b.isQuiet = b.line.ReadOnly()
+	f := &pathFinder{bashCall: b, transfers: transfers.MatchString(b.text)}
+	for _, c := range b.allCommands() {
+		f.transfers = f.transfers || len(c.Argv) > 0 && (!c.Argv[0].Fixed || transfers.MatchString(c.Argv[0].Text))
+		if name := programOf(c); coders.MatchString(name) {
+			f.coders = append(f.coders, name)
+		}
+	}
+	f.in = f.findFolders()
+	for _, r := range b.tree.redirects {
+		f.addTarget(r.of(b.text))
+	}
+	for _, c := range b.allCommands() {
+		for _, r := range c.Redirects {
+			if document.MatchString(r) {
+				f.addDocument(r)
+			} else {
+				f.addTarget(strings.TrimLeft(r, "0123456789<>&| \t"))
+			}
+		}
+		f.addCommand(c)
+	}
+	if why := b.line.Unclear(); why != nil {
+		f.unknown = "a command that is not known before it runs (" + why.Detail + ")"
+	}
+	if slices.ContainsFunc(b.line.Reasons, func(r shell.Reason) bool { return r.Code == shell.CodeSyntax || r.Code == shell.CodeTooLong }) {
+		f.unknown = "a line that cannot be read"
+		for _, w := range inCode.Split(b.text, -1) {
+			f.add(&f.named, w)
+		}
+	}
+	return f.linePaths
+}
+
+// add adds a name to a list, as seen from every folder in which the line may run.
+func (f *pathFinder) add(to *[]string, name string) {
+	*to = append(*to, name)
+	if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") {
+		return
+	}
+	for _, folder := range f.in {
+		*to = append(*to, folder+"/"+name)
+	}
+}
+
+func (f *pathFinder) findFolders() []string {
+	b := f.bashCall
+	all := []string{b.places.cwd}
+	if b.given != "" {
+		all = append(all, b.given)
+	}
+	change := func(text string) {
+		name, from := text, all // a relative path can follow each of them
+		switch {
+		case len(all) > maxFolders, isOtherHome(name), strings.ContainsAny(name, "$*?["), !b.places.posix && paths.IsForeign(name):
+			f.unknown = text
+			return
+		case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "~"):
+			name, from = b.places.expandHome(name), []string{""}
+		}
+		for _, folder := range from {
+			if _, known := shell.Follow(folder+"/"+name+"/x", b.places.cwd); !known {
+				f.unknown = text
+			}
+			if to, _ := shell.Follow(folder+"/"+name, b.places.cwd); !slices.Contains(all, to) {
+				all = append(all, to)
+			}
+		}
+	}
+	if b.foreign {
+		f.unknown = b.given
+	}
+	for _, c := range b.allCommands() {
+		args, name := c.Argv, programOf(c)
+		if movers[name] {
+			f.unknown = "a path in another folder or root"
+		}
+		for i, w := range args {
+			switch m := changing.FindStringSubmatch(b.expand(w)); {
+			case m == nil:
+			case m[1] != "":
+				change(m[1])
+			case i+1 < len(args):
+				change(b.expand(args[i+1]))
+			}
+		}
+		if name != "cd" && name != "pushd" {
+			continue
+		}
+		args = slices.DeleteFunc(slices.Clone(args[1:]), func(w shell.Word) bool { return len(w.Text) > 1 && strings.HasPrefix(w.Text, "-") })
+		switch {
+		case strings.Contains(b.text, "CDPATH"):
+			f.unknown = "a folder below CDPATH"
+		case len(args) == 0:
+			change("~")
+		case args[0].Text == "-":
+			f.unknown = "cd -"
+		default:
+			change(b.expand(args[0]))
+		}
+	}
+	return append(all, b.line.RunsIn(b.places.cwd)...)
+}
+
+// maxFolders bounds the folders in which one line is followed.
+const maxFolders = 128
+
+// changing matches the options by which a program runs in another folder, with the folder if it is
+// in the same word.
+var changing = regexp.MustCompile(`^(?:-C|--(?:directory|cd|chdir|cwd|work-tree|git-dir)(?:=|$))(.*)$`)
+
+// expand returns the argument that a word stands for, with $ for what is not known.
+func (b *bashCall) expand(w shell.Word) string {
+	if w.Fixed {
+		return w.Text
+	}
+	bare := w.Bare()
+	if strings.Contains(w.Text, "{") { // a list in braces is * here, and may have a /
+		bare = strings.ReplaceAll(bare, "*", "**")
+	}
+	return b.expandMarks(bare)
+}
+
+func (b *bashCall) expandMarks(bare string) string {
+	if b.places.home != "" {
+		bare = strings.ReplaceAll(bare, shell.MarkHome, strings.TrimRight(b.places.home, "/"))
+	}
+	bare = beginsPath.ReplaceAllStringFunc(bare, func(m string) string {
+		return strings.NewReplacer(shell.MarkHome, "~", shell.MarkPwd, ".").Replace(m)
+	})
+	return strings.NewReplacer(shell.MarkHome, "$", shell.MarkPwd, "$").Replace(bare)
+}
+
+// beginsPath matches a variable that is the beginning of a path.
+var beginsPath = regexp.MustCompile(`(^|[=:,@<])\x00(HOME|PWD)(/|$)`)
+
+var variable = regexp.MustCompile(`\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)`)
+
+func (f *pathFinder) addCommand(c shell.Command) {
+	name := programOf(c)
+	f.addSettings(c, name)
+	if printers[name] || len(c.Argv) == 0 {
+		if len(c.Redirects) > 0 { // the line may run the file
+			for _, text := range c.Printed() {
+				f.addDocument(text)
+			}
+		}
+		return
+	}
+	use := f.useOf(c, name)
+	operands := 0
+	for i, w := range c.Argv[1:] {
+		text := f.expand(w)
+		for _, n := range f.addWord(text, w.Fixed) {
+			below := n + "/*"
+			if !w.Fixed {
+				below = readGlob(n) + "/*"
+			}
+			switch {
+			case use.walks:
+				f.add(&f.globs, below)
+			case removers[name]:
+				f.add(&f.removed, below)
+			case !f.isQuiet && use.mayFill(c.Argv[i].Text, text):
+				f.add(&f.folders, n)
+			}
+		}
+		if w.Fixed {
+			f.addCode(name, w.Text)
+		}
+		if !strings.HasPrefix(text, "-") {
+			operands++
+		}
+	}
+	for _, r := range c.Redirects {
+		f.addCode(name, r)
+	}
+	for _, w := range c.Inputs() {
+		f.addCode(name, w.Text)
+	}
+	if use.everywhere || use.walks && operands < 2 && use.here {
+		f.add(&f.globs, "*")
+	}
+}
+
+// addSettings adds the values of variables, which may name files for a program: KUBECONFIG=x.
+func (f *pathFinder) addSettings(c shell.Command, name string) {
+	words := c.Settings()
+	if declarers[name] {
+		words = append(words, c.Argv[1:]...)
+	}
+	for _, w := range words {
+		_, value, given := strings.Cut(unquoted.Replace(w.Text), "=")
+		if !w.Fixed && strings.HasPrefix(w.Bare(), shell.MarkPwd) || strings.HasPrefix(w.Bare(), shell.MarkHome) {
+			value = f.expand(w)
+		}
+		if given && !strings.ContainsAny(value, "$`") {
+			for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ':' || r == ';' || r == ',' }) {
+				f.addMaybe(part)
+			}
+		}
+	}
+}
+
+// addMaybe adds a name that some program may open.
+func (f *pathFinder) addMaybe(name string) {
+	if name != "" {
+		f.add(&f.globs, plainGlob.Replace(name))
+	}
+}
+
+// plainGlob makes a name match only itself.
+var plainGlob = strings.NewReplacer("*", "\x01", "?", "\x01")
+
+// fileUse is how a command uses the files that its words name.
+type fileUse struct {
+	program    string
+	walks      bool // it reads or copies folders with everything in them
+	here       bool // it does so with the current folder, if it gets no other
+	everywhere bool // it may read every file of the current folder
+	fills      bool // a folder may be one into which it writes
+}
+
+// useOf returns how a command uses files, and adds the files that no word names.
+func (f *pathFinder) useOf(c shell.Command, name string) fileUse {
+	line := name + strings.TrimPrefix(strings.Join(c.Args(), " "), c.Argv[0].Text)
+	has := func(option *regexp.Regexp) bool {
+		return slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return option.MatchString(w.Text) })
+	}
+	if listed.MatchString(line) || c.ReadsUnknown() {
+		f.unknown = "a name that " + name + " reads"
+	}
+	var git []shell.Word
+	if name == "git" {
+		git = shell.GitCommand(c.Argv[1:])
+	}
+	prints, serves := printsFiles(git), servers.MatchString(strings.ReplaceAll(line, "/dev/stdin", "-"))
+	if prints { // files of the whole repository
+		f.globs = append(f.globs, f.places.dirs[0]+"/*")
+	}
+	return fileUse{
+		program:    name,
+		walks:      walkers[name] || deepWalkers[name] && has(deep) || prints || serves || clonesFolder(git),
+		here:       here[name] || serves,
+		everywhere: prints || (name == "fd" || name == "fdfind") && has(runsEach),
+		fills:      len(git) == 0 || !gitNamers[git[0].Text],
+	}
+}
+
+// mayFill reports whether a word may name a folder into which the command writes files; before is the
+// word before it.
+func (u fileUse) mayFill(before, word string) bool {
+	return u.fills && !namers.MatchString(u.program+" "+before+" ") || strings.HasPrefix(word, "-") || strings.Contains(word, "=") || intoFolder.MatchString(before)
+}
+
+// addTarget adds the file of a redirect, as written.
+func (f *pathFinder) addTarget(raw string) {
+	text := f.expandMarks(trimQuotes(variable.ReplaceAllString(raw, "\x00$1$2")))
+	if strings.ContainsAny(text, "`\"'\\") {
+		f.unknown = raw
+		return
+	}
+	for _, n := range f.addWord(text, false) { // cp x /dev/stdin <folder
+		f.add(&f.folders, n)
+	}
+}
+
+var (
+	fileURL = regexp.MustCompile(`(?i)^file://[^/]*`)
+	// oddURL matches a URL of a file that curl spells otherwise: file:///%65tc, f[i-i]le:///etc.
+	oddURL = regexp.MustCompile(`(?i)^(?:--url=)?(?:file:.*[\[{%]|[a-z]*[\[{][a-z0-9\[\]{},-]*:/)`)
+)
+
+// addWord adds what a word may name: the whole word, and the text before and after a sign that
+// programs put next to a path: --file=x, @x, host:x, -fx. It returns them.
+func (f *pathFinder) addWord(word string, fixed bool) []string {
+	text := word
+	if !fixed && (strings.ContainsRune(text, '$') || text == "..." || text == "{}") || oddURL.MatchString(text) {
+		f.unknown = word
+		return nil
+	}
+	if user, rest, _ := strings.Cut(text, "/"); len(user) > 1 && user[0] == '~' {
+		if user != "~+" { // ~-, ~1, or the home folder of a user, which may be ours
+			f.unknown = word
+			return nil
+		}
+		text = "./" + rest
+	}
+	names := []string{text}
+	if file, isURI := strings.CutPrefix(text, "file:"); isURI { // sqlite3 file:x?mode=ro
+		file, _, _ = strings.Cut(file, "?")
+		names = append(names, file)
+	}
+	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
+		names = append(names, text[2:])
+	}
+	if i := strings.IndexByte(text, '/'); i > 0 && (text[0] == '-' || text[0] == '+') { // -in/etc/passwd
+		f.add(&f.globs, text[i:])
+	}
+	from := 0
+	for i, r := range text {
+		if strings.ContainsRune("=:,@<", r) && !strings.HasPrefix(text[i:], "://") {
+			names = append(names, text[from:i], text[i+1:])
+			from = i + 1
+		}
+	}
+	for i, n := range names {
+		n = fileURL.ReplaceAllString(n, "")
+		names[i] = n
+		f.add(&f.named, n)
+		if !fixed && strings.ContainsAny(n, "*?[{") {
+			f.add(&f.globs, readGlob(n))
+			if !f.isQuiet {
+				f.add(&f.globs, readGlob(n)+"/*")
+			}
+		}
+	}
+	return names
+}
+
+// addDocument adds the texts in a here-document that may be paths: a program may take them for names
+// of files, or the line may run the file that it writes.
+func (f *pathFinder) addDocument(text string) {
+	left := 1 << 18                                                                      // of bytes and names, to bound the time
+	names := append(inCode.Split(text, -1), inCode.Split(unquoted.Replace(text), -1)...) // a"b" may be one word
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		for ; name != ""; _, name, _ = strings.Cut(name, "/") { // a patch of a/b/x may change b/x or x
+			if left -= 256 + len(name); left < 0 {
+				f.unknown = "a file in a long here-document"
+				return
+			}
+			f.addMaybe(name)
+		}
+	}
+	if unclearNames.MatchString(text) || f.transfers && changesFolder.MatchString(text) || strings.Contains(text, "<<<") && strings.Contains(text, "$'") {
+		f.unknown = "a file in a here-document"
+	}
+	for _, program := range f.coders {
+		if shell.OpensComputed(program, text) {
+			f.unknown = "a file that code for " + program + " names"
+		}
+	}
+}
+
+// unclearNames matches octal escapes in a name of a patch.
+var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|Index:).*"[^"\n]*\\[0-7]`)
+
+// addCode adds texts that may be paths, if the program runs code.
+func (f *pathFinder) addCode(program, code string) {
+	if coders.MatchString(program) {
+		for _, part := range inCode.Split(code, -1) {
+			f.add(&f.named, part)
+			if part != "" && copiesInCode.MatchString(code) {
+				f.add(&f.globs, plainGlob.Replace(part)+"/*")
+			}
+		}
+		for _, joined := range []string{shell.JoinTexts(code), unquoted.Replace(code)} {
+			if joined != code {
+				for _, part := range inCode.Split(joined, -1) {
+					f.addMaybe(part)
+				}
+			}
+		}
+		if f.transfers && changesFolder.MatchString(code) {
+			f.unknown = "a file in the folder of lcd"
+		}
+		if shell.OpensComputed(program, code) {
+			f.unknown = "a file that the code of " + program + " names"
+		}
+	}
+	if !editors.MatchString(program) {
+		return
+	}
+	const maxLetters = 500 // of one text
+	letters := commandLetter.FindAllStringIndex(code, maxLetters+1)
+	if len(letters) > maxLetters {
+		f.unknown = "a file in the code of " + program
+	}
+	for _, at := range letters {
+		name := besideLetter.FindString(code[at[1]:])
+		if strings.HasSuffix(program, "d") { // for ed and sed * is a letter of the name
+			name = strings.ReplaceAll(name, "*", "\x01")
+		}
+		if name != "" {
+			f.add(&f.globs, name)
+		}
+	}
+}
