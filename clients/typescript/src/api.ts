@@ -352,6 +352,8 @@ export interface ApproverSet {
   /** in the order of time */
   escalation?: EscalationStep[];
   groups?: string[];
+  /** 0 means that of the requirement */
+  quorum?: number;
   rule: string;
   users?: string[];
 }
@@ -967,6 +969,8 @@ export interface Part {
   groups?: string[];
   /** how many more must approve */
   missing: number;
+  /** how many people must approve */
+  quorum: number;
   rule?: string;
   users?: string[];
 }
@@ -1325,7 +1329,7 @@ export interface Requirement {
   final_deadline?: string;
   /** OnExpiry is what happens at Deadline; with escalate the approval request ends at FinalDeadline. */
   on_expiry?: "deny" | "escalate";
-  /** Quorum is how many distinct people of each part must approve; 0 means one. */
+  /** Quorum is how many people of each part without its own quorum must approve; 0 means one. */
   quorum?: number;
   /** Remember limits what a response may remember with terms. Nil means nothing if rules ask; if no rule asks, suggested rules may be remembered for the session. */
   remember?: RememberLimits;
@@ -1636,8 +1640,6 @@ export interface Tally {
   /** every part has enough approvals */
   agreed: boolean;
   parts: Part[];
-  /** how many people of each part must approve */
-  quorum: number;
 }
 
 /** TaskReturn records that a worker did not begin an attempt, for a reason of its own such as a missing engine key. */
@@ -1765,8 +1767,6 @@ export interface Waiting {
   next_step?: string;
   next_users?: string[];
   parts: Part[];
-  /** how many people of each part must approve */
-  quorum: number;
   reply_id?: string;
   session_id: string;
   space: string;

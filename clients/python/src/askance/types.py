@@ -270,6 +270,7 @@ class ApproverSet(_ApproverSet, total=False):
 
     escalation: list[EscalationStep]
     groups: list[str]
+    quorum: int
     users: list[str]
 
 
@@ -824,6 +825,7 @@ class ParentKey(TypedDict):
 
 class _Part(TypedDict):
     missing: int
+    quorum: int
 
 
 class Part(_Part, total=False):
@@ -1396,7 +1398,6 @@ class Tally(TypedDict):
 
     agreed: bool
     parts: list[Part]
-    quorum: int
 
 
 class TaskReturn(TypedDict):
@@ -1518,7 +1519,6 @@ class _Waiting(TypedDict):
     agreed: bool
     digest: str
     parts: list[Part]
-    quorum: int
     session_id: str
     space: str
 
