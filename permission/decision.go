@@ -312,7 +312,7 @@ func (e *decider) askText(matching, failing []*compiledRule) (text string, headl
 
 // failureOf says which rule could not be evaluated, and why. The cause may quote arguments, and is
 // left out if rules hide some.
-func (e *decider) failureOf(r *compiledRule) string {
+func (e *evaluation) failureOf(r *compiledRule) string {
 	text := "rule " + display.Quoted(r.rule.Name) + " could not be evaluated"
 	i := slices.IndexFunc(e.errors, func(f RuleError) bool { return f.Rule == r.rule.Name && f.Field != "message" })
 	if i < 0 || len(e.joinHandling().hidden) > 0 {

@@ -177,11 +177,11 @@ func (c *expr) cannotBe(e celast.Expr, value bool) bool {
 	case isCall(e, both) && slices.ContainsFunc(joinedParts(e, both), never):
 		return true
 	}
-	return !facts{}.add(c, e, value)
+	return !spans{}.add(c, e, value)
 }
 
-// facts are what the parts of an expression say about each value, by its text.
-type facts map[string]*span
+// spans are what the parts of an expression say about each value, by its text.
+type spans map[string]*span
 
 // span is what a value can be.
 type span struct {
@@ -191,7 +191,7 @@ type span struct {
 }
 
 // add adds what holds if an expression has a value; false if that contradicts what is known.
-func (f facts) add(c *expr, e celast.Expr, value bool) bool {
+func (f spans) add(c *expr, e celast.Expr, value bool) bool {
 	if term, ok := (guardCheck{c}).termOf(e); ok {
 		return f.add(term, term.root(), value)
 	}
