@@ -41,6 +41,15 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
+// Names sort as people read them: case comes last.
+func TestNamesSort(t *testing.T) {
+	names := []string{"Zed", "bob", "Bob", "alice"}
+	slices.SortFunc(names, compareNames)
+	if !slices.Equal(names, []string{"alice", "Bob", "bob", "Zed"}) {
+		t.Errorf("sorted: %q", names)
+	}
+}
+
 // A column of a chart links to the calls of its time, and a cell to the calls of its tool.
 func TestDrillDown(t *testing.T) {
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)

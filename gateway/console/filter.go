@@ -210,6 +210,11 @@ func highest[T any](of func(T) int) func(a, b T) int {
 	return func(a, b T) int { return cmp.Compare(of(b), of(a)) }
 }
 
+// compareNames sorts as people do: Bob stands before cy.
+func compareNames(a, b string) int {
+	return cmp.Or(cmp.Compare(strings.ToLower(a), strings.ToLower(b)), cmp.Compare(a, b))
+}
+
 const numeric = "num"
 
 // sharesBy are the columns of a table of tools, rules or agents.
@@ -220,7 +225,7 @@ func sharesBy(head string, tools []toolcall.ActivityTool) []sortColumn[toolcall.
 		label, count = "Decisions", share.Decided
 	}
 	out := []sortColumn[share]{
-		{head, "", func(a, b share) int { return cmp.Compare(a.Name, b.Name) }},
+		{head, "", func(a, b share) int { return compareNames(a.Name, b.Name) }},
 		{label, numeric, highest(count)},
 		{"Policy", "bar-cell", nil},
 		{"Asked", numeric, highest(func(s share) int { return s.Asked })},
@@ -243,7 +248,7 @@ func sharesBy(head string, tools []toolcall.ActivityTool) []sortColumn[toolcall.
 var reviewersBy = func() []sortColumn[toolcall.ReviewerLoad] {
 	type load = toolcall.ReviewerLoad
 	return []sortColumn[load]{
-		{"Name", "", func(a, b load) int { return cmp.Compare(a.Name, b.Name) }},
+		{"Name", "", func(a, b load) int { return compareNames(a.Name, b.Name) }},
 		{"Open", numeric, highest(func(l load) int { return l.Open })},
 		{"Responses", numeric, highest(func(l load) int { return l.Answered })},
 		{"Outcome", "bar-cell", nil},

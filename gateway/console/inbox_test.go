@@ -88,6 +88,7 @@ func TestLongNames(t *testing.T) {
 	fits("/", "#where .tool", "#where .box:last-child .scroll", 1280)
 	fits("/insights", "#by-tool tbody a", "#by-tool .scroll", 1280)
 	fits("/workers", ".queues th .cut", ".queues", 1280)
+	fits("/insights", "#people tbody bdi", "#people .scroll", 1280)
 }
 
 // What a line leaves out is on the page of a bulk approval, and must be seen before it is sent.

@@ -39,11 +39,12 @@ async function go(url, { push = true, focus = true, options } = {}) {
 
 // Moves the focus into the form, or to the heading.
 function land() {
+  if ('still' in $('main').dataset) { $('title').focus(); return; } // a list to read from its beginning
   const field = document.querySelector('#panel textarea, #panel input:not([type=hidden]):not([type=radio]):not([type=checkbox]):not(.terms-only):not(.terms-only *)');
   const target = ($('panel') && (field?.offsetParent ? field : document.querySelector('#panel .main-action:not(:disabled), #panel:has(#gone) [data-close]') || $('panel'))) || $('title') || $('main');
   if (unread()) { // the arguments come before the button
     $('args').scrollIntoView({ block: 'start' });
-    ($('args-title') ?? $('title')).focus({ preventScroll: true });
+    $('args-title').focus({ preventScroll: true });
     return;
   }
   target?.focus({ preventScroll: Boolean(!$('panel')) });
