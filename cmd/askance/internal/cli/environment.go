@@ -56,6 +56,9 @@ func (env *environment) report(err error) {
 		}
 		what = strings.TrimPrefix(what, me.Op+": ") // operations are for programs
 	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && strings.HasSuffix(at.Op, "stat") {
+		what = strings.Replace(what, at.Op+" "+at.Path, at.Path, 1) // so are those of the system
+	}
 	text := env.err.Bad("error: ") + term.Safe(what) + "\n"
 	if hint != "" {
 		text += "hint: " + term.Safe(hint) + "\n"

@@ -181,7 +181,7 @@ func TestSlips(t *testing.T) {
 		{cli.ExitUsage, `--durability is "fast", use fsynced or cached (--durability comes from fast.yaml: durability)`, []string{"serve", "--data", "none", "--config", "fast.yaml"}},
 		{cli.ExitUsage, "use fsynced or cached\nSee", []string{"serve", "--data", "none", "--durability", "fast"}},
 		{cli.ExitUsage, "--remind is -1h0m0s, use 0 or a positive time (--remind comes from the variable ASKANCE_REMIND)", []string{"serve", "--data", "none"}},
-		{cli.ExitNotFound, "none.yaml: no such file or directory (--policy comes from nope.yaml: policy)\nhint: check the path\n", []string{"serve", "--data", "none", "--config", "nope.yaml", "--remind", "0s", "--listen", "127.0.0.1:0"}},
+		{cli.ExitNotFound, "error: read rule files: none.yaml: no such file or directory (--policy comes from nope.yaml: policy)\nhint: check the path\n", []string{"serve", "--data", "none", "--config", "nope.yaml", "--remind", "0s", "--listen", "127.0.0.1:0"}},
 		{cli.ExitNotFound, "none.yaml: no such file or directory (--tools comes from tools.yaml: tools)", []string{"serve", "--data", "none", "--config", "tools.yaml", "--remind", "0s"}},
 		{cli.ExitNotFound, "settings file: open none.yaml: no such file or directory\nhint: check the path\n", []string{"status", "--config", "none.yaml"}},
 		{cli.ExitNotFound, `"hint":"check the path"`, []string{"status", "--config", "none.yaml", "--json"}},
