@@ -31,6 +31,24 @@ type subscription struct {
 	shown  map[string]bool // approval keys whose card this connection has
 	left   bool            // this connection has a card of another subscription
 	quiet  bool            // the frames of the event are not sent
+	// renumbered: a card was shown again or left out here, so the indices of the turn's blocks differ
+	// from those of other connections, and a client that returns needs the whole turn.
+	renumbered bool
+}
+
+// wholeTurn begins event ids that ParseCursor refuses: a subscriber with one gets the whole turn.
+const wholeTurn = "turn-"
+
+// markRenumbered marks the event ids of a turn whose blocks have other indices here.
+func (s *subscription) markRenumbered(frames []blockstream.Frame) {
+	for _, f := range frames {
+		if _, begins := f.(*blockstream.MessageStart); begins {
+			s.renumbered = false
+		}
+		if h := f.Head(); s.renumbered && h.EventID != "" {
+			h.EventID = wholeTurn + h.EventID
+		}
+	}
 }
 
 // shownCall identifies an approval request by what it shows. The input is hashed, because inputs
@@ -191,6 +209,7 @@ func (s *subscription) onward(ctx context.Context, events []sequenced, wanted fu
 		}
 		blockstream.Stamp(frames, events[0].seq)
 		frames = slices.DeleteFunc(frames, func(f blockstream.Frame) bool { return !wanted(f) })
+		s.markRenumbered(frames)
 		s.note(frames)
 		s.mu.Unlock()
 		if !s.c.send(ctx, frames...) {
@@ -268,7 +287,7 @@ func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
 			return err == nil && at.After(*s.last)
 		})
 	} else {
-		err = s.turn(ctx, past, begin)
+		err = s.turn(ctx, past, begin, open)
 	}
 	if err != nil {
 		return err
@@ -304,16 +323,16 @@ func (s *subscription) clean(past []sequenced, begin int, open []*toolcall.Call)
 	if begin < len(past) && s.last.Seq < past[begin].seq || len(past) > 0 && s.last.Seq > past[len(past)-1].seq {
 		return false
 	}
-	for _, e := range past {
+	from := slices.IndexFunc(past, func(e sequenced) bool { return e.seq > s.last.Seq })
+	return from < 0 || !hasResolvedCard(past[from:], open)
+}
+
+// hasResolvedCard reports whether events show a card that can no longer be answered.
+func hasResolvedCard(events []sequenced, open []*toolcall.Call) bool {
+	return slices.ContainsFunc(events, func(e sequenced) bool {
 		ask, ok := e.ev.(*message.RequireUserConfirm)
-		if !ok || e.seq <= s.last.Seq {
-			continue
-		}
-		if !slices.ContainsFunc(open, func(c *toolcall.Call) bool { return c.Digest == ask.RequestDigest() }) {
-			return false
-		}
-	}
-	return true
+		return ok && !slices.ContainsFunc(open, func(c *toolcall.Call) bool { return c.Digest == ask.RequestDigest() })
+	})
 }
 
 // skip maps events whose frames are not sent.
@@ -327,7 +346,7 @@ func (s *subscription) skip(ctx context.Context, past []sequenced) {
 
 // turn sends the last turn from its beginning. Only its last frame has an id, so a client that
 // loses the connection in between gets the turn again.
-func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) error {
+func (s *subscription) turn(ctx context.Context, past []sequenced, begin int, open []*toolcall.Call) error {
 	s.skip(ctx, past[:begin])
 	s.mu.Lock()
 	s.quiet = false
@@ -341,6 +360,8 @@ func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) er
 		at := blockstream.Cursor{Seq: past[len(past)-1].seq, Frame: lastFrame}
 		frames[len(frames)-1].Head().EventID = at.String()
 	}
+	s.renumbered = hasResolvedCard(past[begin:], open)
+	s.markRenumbered(frames[max(len(frames)-1, 0):])
 	s.note(frames)
 	s.mu.Unlock()
 	if !s.c.send(ctx, frames...) {
@@ -372,6 +393,7 @@ func (s *subscription) resend(ctx context.Context, open []*toolcall.Call) error 
 		var frames []blockstream.Frame
 		if !s.shown[asked.Key] {
 			frames = s.mapper.Resend(asked)
+			s.renumbered = s.renumbered || len(frames) > 0
 		}
 		s.note(frames)
 		s.mu.Unlock()

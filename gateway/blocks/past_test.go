@@ -67,6 +67,37 @@ func TestOldTurnsAskNothing(t *testing.T) {
 	}
 }
 
+// TestReturnsAfterACardWasShownAgain: a client that got a card again has other indices than the next
+// connection would continue with, so it gets the whole turn.
+func TestReturnsAfterACardWasShownAgain(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	c := s.me("")
+	c.send(&blockstream.Chat{Session: "s1", Text: "say I pay.\n" + payLine + "\nsay more\n" + payLine})
+	key := block[*blockstream.ApprovalRequest](c).ApprovalKey
+	wait[*blockstream.BlockStop](c)
+	back := func(last string, resumed bool) *client {
+		d := s.me("")
+		d.resumed = resumed
+		d.send(&blockstream.Subscribe{Session: "s1", LastEventID: last})
+		return d
+	}
+	d := back(c.last, true)
+	if again := block[*blockstream.ApprovalRequest](d); again.ApprovalKey != key {
+		t.Fatalf("%s is shown, not %s", again.ApprovalKey, key)
+	}
+	wait[*blockstream.BlockStop](d)
+	d.send(decide(key, yes))
+	block[*blockstream.ApprovalRequest](d)
+	wait[*blockstream.BlockStop](d)
+	for range 2 { // the second time because the replay leaves out the card that is resolved
+		e := back(d.last, false)
+		block[*blockstream.ApprovalRequest](e)
+		wait[*blockstream.BlockStop](e)
+		d = e
+	}
+}
+
 // TestLateEventBeginsNoTurn: a result of an earlier turn that comes during the last one does not
 // hide where that one begins.
 func TestLateEventBeginsNoTurn(t *testing.T) {
