@@ -166,9 +166,9 @@ def test_server_down() -> None:
 
 
 @pytest.mark.parametrize("call_id", ["cc4", ""])
-def test_arguments_that_are_not_json(call_id: str) -> None:
+def test_arguments_that_are_not_text(call_id: str) -> None:
     gate = Client("http://127.0.0.1:1").gate("s", "r")
-    result = gate.run("refund", "{bad", lambda given: "done", id=call_id)
+    result = gate.run("refund", '{"a": "\ud800"}', lambda given: "done", id=call_id)
     assert (result.id, result.name, result.state) == (call_id, "refund", "error")
     assert isinstance(result.error, askance.Invalid)
     assert result.text.startswith("The tool did not run: ")

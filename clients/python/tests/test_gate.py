@@ -73,3 +73,12 @@ def test_arguments_that_are_no_object_are_not_proposed(server: Server, session: 
     for arguments in ([["a", 1]], [], None, 3, True):
         with pytest.raises(askance.Invalid, match="cannot use the arguments"):
             gate.call("lookup", cast(Any, arguments), id="c1")
+
+
+def test_a_text_that_is_no_json_is_denied_on_record(server: Server, session: str) -> None:
+    """What the model wrote is in the journal, and the model is told what is wrong."""
+    gate = server.client().gate(session, "r1")
+    for n, text in enumerate(('{"a": 1', '{"a": 1, "a": 2}', "", "nonsense", '{"a": "\\ud800"}', '{"a": NaN}')):
+        outcome = gate.call("lookup", text, id=f"c{n}")
+        assert isinstance(outcome, Denied)
+        assert (outcome.state, outcome.call["input"]) == ("error", text)

@@ -24,6 +24,7 @@ import pytest
 import askance
 from askance import AsyncClient, Client, HasSpec, Proposal, _grants
 from askance._core import Requests
+from askance._settings import Settings
 from askance._worker import AsyncWorker, Attempt, Clock, Lines, Trust, read_engine_keys
 from conftest import Server
 from test_vectors import load
@@ -599,6 +600,9 @@ def test_engine_key_file(server: Server, tmp_path: Path) -> None:
         (tmp_path / "x.pub").write_text(json.dumps(changed))
         with pytest.raises(askance.Invalid, match=r"engine\.pub"):
             read_engine_keys(tmp_path / "x.pub")
+    (tmp_path / "x.pub").write_text(json.dumps(file)[:-1] + f', "keys": {json.dumps([retired])}}}')
+    with pytest.raises(askance.Invalid, match="twice"):
+        read_engine_keys(tmp_path / "x.pub")
     with pytest.raises(askance.Invalid, match="No such file"):
         read_engine_keys(str(tmp_path / "missing"))
 
@@ -620,6 +624,26 @@ def test_a_retired_key_of_the_file_stays_retired(tmp_path: Path) -> None:
         return set(await Trust(cast(AsyncClient, Server()), pinned, Clock()).find(second["id"]))
 
     assert asyncio.run(find()) == {first["id"]}
+
+
+def test_keys_without_a_pin_are_those_of_the_server() -> None:
+    """The server is trusted for them, also if it has made new ones that no old one introduces."""
+    ring = next(row["ring"] for row in load("keyrings.json")["rows"] if row["name"] == "a successor")
+    rings = [[ring[0]], [ring[1]]]
+
+    class Server:
+        _requests, _settings = Requests(), Settings.read("http://127.0.0.1:1", "x")
+
+        async def _drive(self, op: Any) -> Any:
+            return {"keys": rings.pop(0)}
+
+    async def find() -> None:
+        trust = Trust(cast(AsyncClient, Server()), None, Clock())
+        for key in ring[:2]:
+            trust.asked = None
+            assert set(await trust.find(key["id"])) == {key["id"]}
+
+    asyncio.run(find())
 
 
 def test_worker_outlives_the_server(own_server: Server, session: str) -> None:

@@ -132,13 +132,13 @@ def write(value: object) -> str:
 
 
 def input_text(value: str | Mapping[str, Any]) -> str:
-    """Return the JSON text of a call's arguments. A text stays unchanged, byte for byte."""
+    """Return the JSON text of a call's arguments. A text stays unchanged: askance records one that is no JSON."""
     if isinstance(value, Mapping):
         return write(dict(value))
     try:
         if not isinstance(value, str):
             raise ValueError(f"they are a {type(value).__name__}")
-        parse(value)
+        value.encode("utf-8")
     except ValueError as err:
         raise Invalid(
             f"cannot use the arguments: {err}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextvars
-import json
 import logging
 import os
 import secrets
@@ -104,7 +103,7 @@ class Trust:
         ring = body.get("keys")
         if not isinstance(ring, list) or not all(isinstance(k, dict) for k in ring):
             raise make_invalid_reply("fetch the engine keys", "the reply lists no keys")
-        if self.pinned or self.keys:
+        if self.pinned:
             self.keys, self.retired = follow_ring(ring, self.keys, self.retired)
         else:
             self.keys, self.retired = keys_in_force(ring)
@@ -116,8 +115,8 @@ def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> Pin
         return None
     if isinstance(keys, os.PathLike) or (isinstance(keys, str) and (set(keys) & set("/\\.") or os.path.exists(keys))):
         try:
-            with open(keys, encoding="utf-8") as file:
-                content = json.load(file)
+            with open(keys, "rb") as file:
+                content = _json.parse(file.read())
             if content["v"] != 1 or not content["keys"]:
                 raise ValueError("its version is not 1, or it has no keys")
             return keys_in_force(content["keys"])
