@@ -239,7 +239,7 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	for {
-		now := h.progress()
+		now := v.progress()
 		if result, err := v.answer(now); result != nil || err != nil {
 			return result, err
 		}
@@ -269,10 +269,10 @@ type progress struct {
 	input   *inputLeg
 }
 
-func (h *held) progress() progress {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return progress{h.changed, h.call, h.outcome, h.unknown, h.input}
+func (v *view) progress() progress {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return progress{v.changed, v.call, v.outcome, v.unknown, v.input}
 }
 
 func (p progress) isAsking() bool { return p.call != nil && p.call.State == message.ToolCallAsking }
@@ -291,8 +291,8 @@ func (v *view) answer(now progress) (json.RawMessage, error) {
 	case now.unknown:
 		return refusal("outcome unknown: the call may have happened; do not repeat it. It stays open until an operator resolves it. Its id is "+string(v.key.Call), now.call).result, nil
 	case now.isAsking():
-		if question := v.askUser(now.call); question != nil {
-			return question, nil
+		if form := v.askUser(now.call); form != nil {
+			return form, nil
 		}
 	}
 	if !v.over || v.g.cfg.Block || v.token != nil {

@@ -238,7 +238,7 @@ func (g *Gateway) release(p *peer) {
 
 // retire closes the upstreams of a client that is gone, once its calls have ended.
 func (g *Gateway) retire(p *peer) {
-	p.dropQuestions()
+	p.endAsks()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if p.retired = true; p.users == 0 {

@@ -178,8 +178,8 @@ func (p *peer) ask(ctx context.Context, send func(*frame), method string, params
 	}
 }
 
-// dropQuestions ends all questions to a client that is gone, and lets no one ask it again.
-func (p *peer) dropQuestions() {
+// endAsks ends every ask of a client that is gone, and lets no one ask it again.
+func (p *peer) endAsks() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.gone = true
