@@ -91,7 +91,7 @@ func (w *changeWriter) putText(name, have, want string) (err error) {
 func putDerived[T any](w *changeWriter, name string, have, want T) error {
 	h := reflect.ValueOf(have)
 	switch {
-	case isEqual(h, reflect.ValueOf(want), false):
+	case isEqual(h, reflect.ValueOf(want)):
 		return nil
 	case h.IsZero():
 		w.put(name, null)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 )
 
 // member is one JSON member of a struct.
@@ -89,7 +90,7 @@ func (w *changeWriter) putMembers(members []member, have, want any) error {
 	for i := range members {
 		m := &members[i]
 		value := h.FieldByIndex(m.index)
-		if isEqual(value, x.FieldByIndex(m.index), false) {
+		if isEqual(value, x.FieldByIndex(m.index)) {
 			continue
 		}
 		if isZero(value) {
@@ -107,17 +108,15 @@ func (w *changeWriter) putMembers(members []member, have, want any) error {
 
 var null = []byte("null")
 
-// isEqual compares two values of one type in place: reflect.DeepEqual copies them. A nil list
-// differs from an empty one, and an instant from the same instant in another form.
-//
-// Unless deep is set, a comparable struct differs if a pointer in it does, such as a signed
-// Approval that was decoded again. Journals depend on that, because what differs is stored.
-func isEqual(a, b reflect.Value, deep bool) bool {
+// isEqual compares two values of one type in place: reflect.DeepEqual copies them. It may report
+// equal values as different, which only costs space: what differs is stored. In a comparable
+// struct it compares pointers as such, because journals depend on what is stored.
+func isEqual(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.String:
 		return a.String() == b.String()
 	case reflect.Pointer:
-		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem(), deep)
+		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem())
 	case reflect.Slice:
 		switch {
 		case a.IsNil() != b.IsNil(), a.Len() != b.Len():
@@ -128,7 +127,7 @@ func isEqual(a, b reflect.Value, deep bool) bool {
 			return bytes.Equal(a.Bytes(), b.Bytes())
 		}
 		for i := range a.Len() {
-			if !isEqual(a.Index(i), b.Index(i), deep) {
+			if !isEqual(a.Index(i), b.Index(i)) {
 				return false
 			}
 		}
@@ -138,11 +137,11 @@ func isEqual(a, b reflect.Value, deep bool) bool {
 			u, _ := reflect.TypeAssert[time.Time](b)
 			return t == u
 		}
-		if !deep && a.Type().Comparable() {
+		if a.Type().Comparable() {
 			return a.Equal(b)
 		}
 		for i := range a.NumField() {
-			if !isEqual(a.Field(i), b.Field(i), deep) {
+			if !isEqual(a.Field(i), b.Field(i)) {
 				return false
 			}
 		}
@@ -151,6 +150,81 @@ func isEqual(a, b reflect.Value, deep bool) bool {
 		return reflect.DeepEqual(a.Interface(), b.Interface())
 	}
 	return a.Equal(b)
+}
+
+// isSame reports whether two records are equal. It may report equal ones as different: what few
+// records have must be absent, or the same in memory.
+func (r *EventRecord) isSame(o *EventRecord) bool {
+	return r.V == o.V && r.ID == o.ID && isSameList(r.Path, o.Path) && r.By == o.By && r.At == o.At && r.Engine == o.Engine &&
+		areSame(r.Call, o.Call, (*Call).isSame) && r.Reply == o.Reply && r.Session == o.Session && r.Standing == o.Standing && r.Budget == o.Budget &&
+		r.Note == o.Note && isSameList(r.End, o.End) && isSameList(r.Explanation, o.Explanation) && areSame(r.Prev, o.Prev, isSameValue)
+}
+
+func (c *Call) isSame(o *Call) bool {
+	return c.Key == o.Key && c.Runtime == o.Runtime && c.Agent == o.Agent && c.Cwd == o.Cwd && c.Trace == o.Trace &&
+		areSame(c.Requester, o.Requester, func(r, o *Requester) bool { return isSameList(r.Groups, o.Groups) && r.From == o.From }) &&
+		c.Tool == o.Tool && c.Input == o.Input && c.State == o.State && c.InPhase == o.InPhase && c.Summary == o.Summary && isSameList(c.Risk, o.Risk) &&
+		c.Cause == o.Cause && c.Order == o.Order && isSameList(c.Batch, o.Batch) && c.Behind == o.Behind && areSame(c.Definition, o.Definition, isSameValue) &&
+		areSame(c.Parent, o.Parent, isSameValue) && c.Proposal == o.Proposal && isSameList(c.Redact, o.Redact) &&
+		areSame(c.Decision, o.Decision, (*Decision).isSame) && areSame(c.Request, o.Request, (*ApprovalRequest).isSame) && c.Digest == o.Digest &&
+		(c.Votes == nil) == (o.Votes == nil) && slices.EqualFunc(c.Votes, o.Votes, Vote.isSame) && c.Step == o.Step &&
+		isSameList(c.Suggested, o.Suggested) && isSameList(c.Remember, o.Remember) && c.StandingApprovals == nil && o.StandingApprovals == nil &&
+		c.Placement == o.Placement && c.Attempt.isSame(o.Attempt) && c.Begun == o.Begun && c.Blocked == o.Blocked && c.BlockedReason == o.BlockedReason &&
+		c.RetryAt == o.RetryAt && c.Returned == o.Returned && areSame(c.Result, o.Result, isSameResult) && c.Denial == o.Denial && c.ResultDigest == o.ResultDigest &&
+		c.ProposedAt == o.ProposedAt && c.UpdatedAt == o.UpdatedAt && c.Records == o.Records && c.First == o.First && c.Seq == o.Seq
+}
+
+func (d *Decision) isSame(o *Decision) bool {
+	return d.Behavior == o.Behavior && d.Rule == o.Rule && d.Source == o.Source && d.Reason == o.Reason && d.Message == o.Message && d.Headline == o.Headline &&
+		d.Bundle == o.Bundle && d.Denial == o.Denial && isSameList(d.Errors, o.Errors) && d.TimeoutMS == o.TimeoutMS && d.Route == o.Route &&
+		isSameList(d.Recheck, o.Recheck) && areSame(d.Budget, o.Budget, isSameValue) && d.Standing == o.Standing && isSameList(d.Besides, o.Besides)
+}
+
+func (r *ApprovalRequest) isSame(o *ApprovalRequest) bool {
+	return r.V == o.V && r.Key == o.Key && r.Tool == o.Tool && r.Input == o.Input && r.Cwd == o.Cwd && areSame(r.Definition, o.Definition, isSameValue) &&
+		r.Text == o.Text && r.Rule == o.Rule && r.Source == o.Source && r.Reason == o.Reason && r.Requirement.isSame(&o.Requirement) &&
+		r.Bundle == o.Bundle && isSameList(r.Hidden, o.Hidden) && r.Salt == o.Salt
+}
+
+func (r *Requirement) isSame(o *Requirement) bool {
+	return isSameList(r.Users, o.Users) && r.Deadline == o.Deadline && r.Approvers == nil && o.Approvers == nil && r.Quorum == o.Quorum &&
+		r.ExcludeRequester == o.ExcludeRequester && r.Requester == o.Requester && r.ExcludeEditor == o.ExcludeEditor && isSameList(r.Editors, o.Editors) &&
+		r.Signed == o.Signed && r.OnExpiry == o.OnExpiry && r.FinalDeadline == o.FinalDeadline && r.Remember == o.Remember
+}
+
+func (v Vote) isSame(o Vote) bool {
+	return v.ID == o.ID && v.Kind == o.Kind && v.By == o.By && v.At == o.At && v.Digest == o.Digest && v.Edited == o.Edited && v.Feedback == o.Feedback &&
+		isSameList(v.Groups, o.Groups) && v.GroupsFrom == o.GroupsFrom && v.Step == o.Step && v.Made == o.Made && v.Note == o.Note && v.To == o.To &&
+		areSame(v.Signature, o.Signature, isSameValue) && isSameList(v.Rules, o.Rules) && v.Remember == o.Remember
+}
+
+func (a Attempt) isSame(o Attempt) bool {
+	isSame := areSame(a.Grant, o.Grant, (*Grant).isSame)
+	a.Grant, o.Grant = nil, nil
+	return isSame && a == o
+}
+
+func (g *Grant) isSame(o *Grant) bool {
+	return g.V == o.V && g.KeyID == o.KeyID && g.Key == o.Key && g.IdempotencyKey == o.IdempotencyKey && g.Tool == o.Tool && g.Route == o.Route &&
+		g.Digest == o.Digest && g.Attempt == o.Attempt && g.Bundle == o.Bundle && isSameList(g.Approvals, o.Approvals) &&
+		g.NotBefore == o.NotBefore && g.Expires == o.Expires && g.Nonce == o.Nonce && g.Sig == o.Sig
+}
+
+func isSameResult(r, o *message.ToolResultBlock) bool {
+	return r.ID == o.ID && r.Name == o.Name && r.Output.Text == o.Output.Text && r.Output.Blocks == nil && o.Output.Blocks == nil && r.State == o.State &&
+		reflect.DeepEqual(r.Metadata, o.Metadata) && r.CreatedAt == o.CreatedAt && areSame(r.FinishedAt, o.FinishedAt, isSameValue)
+}
+
+// areSame reports whether two pointers are equal, or what they point to is the same.
+func areSame[T any](a, b *T, isSame func(a, b *T) bool) bool {
+	return a == b || a != nil && b != nil && isSame(a, b)
+}
+
+func isSameValue[T comparable](a, b *T) bool { return *a == *b }
+
+// isSameList tells an empty list from none.
+func isSameList[L ~[]E, E comparable](a, b L) bool {
+	return (a == nil) == (b == nil) && slices.Equal(a, b)
 }
 
 func isZero(v reflect.Value) bool {

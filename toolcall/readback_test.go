@@ -66,6 +66,63 @@ func TestReadBackComparesEveryMember(t *testing.T) {
 	}
 }
 
+// Two records are the same only if every part of them is.
+func TestSameRecords(t *testing.T) {
+	makeRecord := func() *EventRecord {
+		end, signature := "x", &ApproverSignature{}
+		return &EventRecord{Path: []Step{{}}, Prev: &Link{}, Explanation: message.RawJSON(`{}`), Call: &Call{
+			Requester: &Requester{Groups: []string{"x"}}, Definition: &DefinitionRef{}, Parent: &Parent{}, Decision: &Decision{Budget: &BudgetUse{}},
+			Request: &ApprovalRequest{Definition: &DefinitionRef{}, Requirement: Requirement{Users: []string{}}}, Votes: []Vote{{Signature: signature}},
+			Suggested: []message.PermissionRule{{}}, Attempt: Attempt{Grant: &Grant{Approvals: []Approval{{}}}},
+			Result: &message.ToolResultBlock{Metadata: map[string]any{}, FinishedAt: &end},
+		}}
+	}
+	a, b := makeRecord(), makeRecord()
+	if !a.isSame(b) {
+		t.Fatal("equal records differ")
+	}
+	checked := 0
+	check := func(path string, v reflect.Value, change func()) {
+		old := reflect.ValueOf(v.Interface())
+		if change(); a.isSame(b) || b.isSame(a) {
+			t.Errorf("records with different %s are the same", path)
+		}
+		v.Set(old)
+		checked++
+	}
+	var walk func(path string, v reflect.Value)
+	walk = func(path string, v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			if v.Type() == reflect.TypeFor[time.Time]() {
+				break
+			}
+			for i := range v.NumField() {
+				walk(path+"."+v.Type().Field(i).Name, v.Field(i))
+			}
+			return
+		case reflect.Pointer:
+			if !v.IsNil() {
+				walk(path, v.Elem())
+			}
+		case reflect.Slice:
+			if v.Type().Elem().Kind() != reflect.Uint8 && v.Len() > 0 {
+				walk(path, v.Index(0))
+			}
+			if v.IsNil() {
+				check(path+" (empty)", v, func() { v.Set(reflect.MakeSlice(v.Type(), 0, 0)) })
+				check(path+" (one)", v, func() { v.Set(reflect.MakeSlice(v.Type(), 1, 1)) })
+				return
+			}
+		}
+		check(path, v, func() { changeMember(v) })
+	}
+	walk("record", reflect.ValueOf(a).Elem())
+	if !a.isSame(b) || checked < 180 {
+		t.Errorf("%d parts were changed", checked)
+	}
+}
+
 // The digest of a proposal is that of the RFC 8785 form, on which records depend.
 func TestProposalDigestIsCanonical(t *testing.T) {
 	for _, parts := range [][]string{{"", ""}, {"bash", `{"a":"b\\n"}`}, {"é\u2028", "\x00\x1f\x7f😀/<"}, {"t", strings.Repeat("\"x", 1000)}, {"t", "{}", "cwd /a", `"`}} {

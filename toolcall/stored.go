@@ -443,10 +443,10 @@ func readBack(body []byte, rec *EventRecord, base *RecordBase) (*EventRecord, er
 		read.Call.Seq = rec.Call.Seq
 		defer func() { read.Call.Seq = 0 }()
 	}
-	if isEqual(reflect.ValueOf(read), reflect.ValueOf(rec), true) {
+	if read.isSame(rec) {
 		return read, nil
 	}
-	have, err := strictjson.Marshal(read) // equal values may differ in memory
+	have, err := strictjson.Marshal(read)
 	if err != nil {
 		return nil, err
 	}
