@@ -199,8 +199,11 @@ func joinLines(s string) string {
 			gap, broken = true, true
 			continue
 		}
-		if gap && b.Len() > 0 {
-			b.WriteString(map[bool]string{false: " ", true: " ↵ "}[broken])
+		switch first := b.Len() == 0; {
+		case broken && !first:
+			b.WriteString(" ↵ ")
+		case gap && !first:
+			b.WriteByte(' ')
 		}
 		gap, broken = false, false
 		b.WriteRune(r)
