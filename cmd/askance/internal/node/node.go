@@ -177,7 +177,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 // roomyHeap is how much garbage a process may have before it collects it.
-const roomyHeap = 64 << 20
+const roomyHeap = 128 << 20
 
 // collectLessOften saves processor time while the heap is small: each collection marks the
 // whole live heap, and by default comes after garbage of the same size. GOGC and GOMEMLIMIT

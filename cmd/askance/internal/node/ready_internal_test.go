@@ -71,9 +71,9 @@ func TestReadinessIsKnownWithinSeconds(t *testing.T) {
 	})
 }
 
-// A small heap collects 64 MB of garbage before a collection, a large heap as much as is live.
+// A small heap collects 128 MB of garbage before a collection, a large heap as much as is live.
 func TestCollectAt(t *testing.T) {
-	for live, want := range map[uint64]int{0: 1600, 1: 1600, 4 << 20: 1600, 8 << 20: 800, 30 << 20: 200, 64 << 20: 100, 10 << 30: 100} {
+	for live, want := range map[uint64]int{0: 1600, 1: 1600, 8 << 20: 1600, 16 << 20: 800, 30 << 20: 400, 60 << 20: 200, 128 << 20: 100, 10 << 30: 100} {
 		if got := collectAt(live); got != want {
 			t.Errorf("%d bytes live: GOGC %d, want %d", live, got, want)
 		}
