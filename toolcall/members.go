@@ -157,14 +157,14 @@ func isEqual(a, b reflect.Value) bool {
 func (r *EventRecord) isSame(o *EventRecord) bool {
 	return r.V == o.V && r.ID == o.ID && isSameList(r.Path, o.Path) && r.By == o.By && r.At == o.At && r.Engine == o.Engine &&
 		areSame(r.Call, o.Call, (*Call).isSame) && r.Reply == o.Reply && r.Session == o.Session && r.Standing == o.Standing && r.Budget == o.Budget &&
-		r.Note == o.Note && isSameList(r.End, o.End) && isSameList(r.Explanation, o.Explanation) && areSame(r.Prev, o.Prev, isSameValue)
+		r.Note == o.Note && isSameJSON(r.End, o.End) && isSameJSON(r.Explanation, o.Explanation) && areSame(r.Prev, o.Prev, isSameValue)
 }
 
 func (c *Call) isSame(o *Call) bool {
 	return c.Key == o.Key && c.Runtime == o.Runtime && c.Agent == o.Agent && c.Cwd == o.Cwd && c.Trace == o.Trace &&
 		areSame(c.Requester, o.Requester, func(r, o *Requester) bool { return isSameList(r.Groups, o.Groups) && r.From == o.From }) &&
 		c.Tool == o.Tool && c.Input == o.Input && c.State == o.State && c.InPhase == o.InPhase && c.Summary == o.Summary && isSameList(c.Risk, o.Risk) &&
-		c.Cause == o.Cause && c.Order == o.Order && isSameList(c.Batch, o.Batch) && c.Behind == o.Behind && areSame(c.Definition, o.Definition, isSameValue) &&
+		c.Cause == o.Cause && c.Order == o.Order && isSameJSON(c.Batch, o.Batch) && c.Behind == o.Behind && areSame(c.Definition, o.Definition, isSameValue) &&
 		areSame(c.Parent, o.Parent, isSameValue) && c.Proposal == o.Proposal && isSameList(c.Redact, o.Redact) &&
 		areSame(c.Decision, o.Decision, (*Decision).isSame) && areSame(c.Request, o.Request, (*ApprovalRequest).isSame) && c.Digest == o.Digest &&
 		(c.Votes == nil) == (o.Votes == nil) && slices.EqualFunc(c.Votes, o.Votes, Vote.isSame) && c.Step == o.Step &&
@@ -221,6 +221,8 @@ func areSame[T any](a, b *T, isSame func(a, b *T) bool) bool {
 }
 
 func isSameValue[T comparable](a, b *T) bool { return *a == *b }
+
+func isSameJSON(a, b message.RawJSON) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
 // isSameList tells an empty list from none.
 func isSameList[L ~[]E, E comparable](a, b L) bool {
