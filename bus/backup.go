@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -88,8 +89,9 @@ type Copied struct {
 func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, folder string, archives ArchiveStore) (Copied, error) {
 	const op = "back up"
 	var out Copied
+	taken := &message.Error{Code: message.CodeConflict, Op: op, What: "the folder " + folder + " is not empty", Hint: "name a new folder"}
 	if found, err := os.ReadDir(folder); err == nil && len(found) > 0 {
-		return out, &message.Error{Code: message.CodeConflict, Op: op, What: "the folder " + folder + " is not empty", Hint: "name a new folder"}
+		return out, taken
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return out, fmt.Errorf("make the folder of the backup: %w", err)
@@ -117,7 +119,9 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 		if name == archiveStream(space) { // its files are copied one by one, and compared with what was signed
 			continue
 		}
-		if err := backUpStream(ctx, nc, js, name, filepath.Join(folder, name)); err != nil {
+		if err := backUpStream(ctx, nc, js, name, filepath.Join(folder, name)); errors.Is(err, fs.ErrExist) { // another backup, which stays
+			return out, taken
+		} else if err != nil {
 			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
 		}
 		out.Streams = append(out.Streams, name)

@@ -3,11 +3,13 @@ package bus_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -372,5 +374,26 @@ func TestBackupWithoutAFolderForArchives(t *testing.T) {
 	}
 	if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", folder, nil); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("a restore without a folder: %v", err)
+	}
+}
+
+// Of two backups into one folder one is complete. The advice of the other does not end it.
+func TestTwoBackupsIntoOneFolder(t *testing.T) {
+	w := newArchiving(t)
+	nc, keys := w.Conn("engine"), w.Keys()
+	for range 5 {
+		folder := filepath.Join(t.TempDir(), "backup")
+		errs := make([]error, 2)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				_, errs[i] = bus.BackUp(t.Context(), nc, "test", keys, folder, bus.ArchiveFolder(w.folder))
+			})
+		}
+		wg.Wait()
+		slices.SortFunc(errs, func(a, b error) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) // nil is first
+		if errs[0] != nil || !errors.Is(errs[1], message.ErrConflict) || strings.Contains(errs[1].Error(), "remove the folder") {
+			t.Errorf("the backups ended with %v and %v", errs[0], errs[1])
+		}
 	}
 }
