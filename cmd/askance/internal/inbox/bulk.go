@@ -62,7 +62,7 @@ func (s *bulkScreen) taken(m *model, kind toolcall.ResponseKind) []*draftRespons
 // Longer arguments of a request are shown only on its own screen.
 const (
 	bulkArgumentBytes = 2000
-	bulkArgumentLines = 8
+	bulkArgumentLines = 12
 )
 
 // arguments returns the arguments of a request whose line leaves some out; fit is false if they are
@@ -221,7 +221,7 @@ func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys
 	case n == 0:
 		keys = "r reject  space include  enter review  esc cancel"
 	case !s.scroll.end:
-		keys = "G last: y works after the last line  r reject  space exclude  enter review  esc cancel"
+		keys = "G to the end, then y  r reject  space exclude  enter review  esc cancel"
 	}
 	return "Approve " + asked.Count(n, "request") + "?", body, keys
 }

@@ -103,7 +103,7 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 	}
 	body = s.scroll.view(m, head, s.lines, h)
 	if len(head) == 0 && !s.ready() {
-		keys = "space more: y works after the last line  x signed request  esc back"
+		keys = "space more, then y  x signed request  esc back"
 	}
 	return title, body, keys
 }

@@ -322,6 +322,8 @@ func (l *listScreen) keys(m *model) string {
 	switch {
 	case l.typing:
 		return "enter apply the filter  esc clear it"
+	case len(l.rows(m)) == 0:
+		return "tab next tab  / filter  m mine  R approvals  ? help  q quit"
 	case l.tab == tabBlocked && m.cfg.Resolve != nil:
 		return "r resolve  enter open  / filter  i explain  v group  tab next tab  ? help  q quit"
 	case l.tab != tabOpen:

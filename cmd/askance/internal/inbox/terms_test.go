@@ -220,7 +220,7 @@ func TestNarrow(t *testing.T) {
 	x.Press(esc)
 	x.Match(`> 1h 5\dm`)
 	golden(t, "narrow-detail", x.Press("G"+enter, "arguments", "A-1", "? keys  esc back"))
-	x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more: y works")
+	x.Press("e", `-   "cents": 1900`, `+   "cents": 1500`, "space more, then y")
 	x.Press("   ", "y approve as edited")
 	x.Press(esc, "arguments")
 	w.answer(c, func(resp *toolcall.Response) {
