@@ -155,59 +155,51 @@ func isEqual(a, b reflect.Value) bool {
 // isSame reports whether two records are equal. It may report equal ones as different: what few
 // records have must be absent, or the same in memory.
 func (r *EventRecord) isSame(o *EventRecord) bool {
-	return r.V == o.V && r.ID == o.ID && isSameList(r.Path, o.Path) && r.By == o.By && r.At == o.At && r.Engine == o.Engine &&
-		areSame(r.Call, o.Call, (*Call).isSame) && r.Reply == o.Reply && r.Session == o.Session && r.Standing == o.Standing && r.Budget == o.Budget &&
-		r.Note == o.Note && isSameJSON(r.End, o.End) && isSameJSON(r.Explanation, o.Explanation) && areSame(r.Prev, o.Prev, isSameValue)
+	return r.V == o.V && r.ID == o.ID && isSameList(r.Path, o.Path) && r.By == o.By && r.At == o.At && r.Engine == o.Engine && areSame(r.Call, o.Call, isSameCall) && r.Reply == o.Reply &&
+		r.Session == o.Session && r.Standing == o.Standing && r.Budget == o.Budget && r.Note == o.Note && isSameJSON(r.End, o.End) && isSameJSON(r.Explanation, o.Explanation) && areSame(r.Prev, o.Prev, isSameValue)
 }
 
-func (c *Call) isSame(o *Call) bool {
-	return c.Key == o.Key && c.Runtime == o.Runtime && c.Agent == o.Agent && c.Cwd == o.Cwd && c.Trace == o.Trace &&
-		areSame(c.Requester, o.Requester, func(r, o *Requester) bool { return isSameList(r.Groups, o.Groups) && r.From == o.From }) &&
-		c.Tool == o.Tool && c.Input == o.Input && c.State == o.State && c.InPhase == o.InPhase && c.Summary == o.Summary && isSameList(c.Risk, o.Risk) &&
-		c.Cause == o.Cause && c.Order == o.Order && isSameJSON(c.Batch, o.Batch) && c.Behind == o.Behind && areSame(c.Definition, o.Definition, isSameValue) &&
-		areSame(c.Parent, o.Parent, isSameValue) && c.Proposal == o.Proposal && isSameList(c.Redact, o.Redact) &&
-		areSame(c.Decision, o.Decision, (*Decision).isSame) && areSame(c.Request, o.Request, (*ApprovalRequest).isSame) && c.Digest == o.Digest &&
-		(c.Votes == nil) == (o.Votes == nil) && slices.EqualFunc(c.Votes, o.Votes, Vote.isSame) && c.Step == o.Step &&
-		isSameList(c.Suggested, o.Suggested) && isSameList(c.Remember, o.Remember) && c.StandingApprovals == nil && o.StandingApprovals == nil &&
-		c.Placement == o.Placement && c.Attempt.isSame(o.Attempt) && c.Begun == o.Begun && c.Blocked == o.Blocked && c.BlockedReason == o.BlockedReason &&
-		c.RetryAt == o.RetryAt && c.Returned == o.Returned && areSame(c.Result, o.Result, isSameResult) && c.Denial == o.Denial && c.ResultDigest == o.ResultDigest &&
-		c.ProposedAt == o.ProposedAt && c.UpdatedAt == o.UpdatedAt && c.Records == o.Records && c.First == o.First && c.Seq == o.Seq
+func isSameCall(c, o *Call) bool {
+	return c.Key == o.Key && c.Runtime == o.Runtime && c.Agent == o.Agent && c.Cwd == o.Cwd && c.Trace == o.Trace && areSame(c.Requester, o.Requester, isSameRequester) && c.Tool == o.Tool && c.Input == o.Input &&
+		c.State == o.State && c.InPhase == o.InPhase && c.Summary == o.Summary && isSameList(c.Risk, o.Risk) && c.Cause == o.Cause && c.Order == o.Order && isSameJSON(c.Batch, o.Batch) && c.Behind == o.Behind &&
+		areSame(c.Definition, o.Definition, isSameValue) && areSame(c.Parent, o.Parent, isSameValue) && c.Proposal == o.Proposal && isSameList(c.Redact, o.Redact) &&
+		areSame(c.Decision, o.Decision, isSameDecision) && areSame(c.Request, o.Request, isSameRequest) && c.Digest == o.Digest && (c.Votes == nil) == (o.Votes == nil) && slices.EqualFunc(c.Votes, o.Votes, isSameVote) &&
+		c.Step == o.Step && isSameList(c.Suggested, o.Suggested) && isSameList(c.Remember, o.Remember) && c.StandingApprovals == nil && o.StandingApprovals == nil && c.Placement == o.Placement && isSameAttempt(c.Attempt, o.Attempt) &&
+		c.Begun == o.Begun && c.Blocked == o.Blocked && c.BlockedReason == o.BlockedReason && c.RetryAt == o.RetryAt && c.Returned == o.Returned && areSame(c.Result, o.Result, isSameResult) && c.Denial == o.Denial &&
+		c.ResultDigest == o.ResultDigest && c.ProposedAt == o.ProposedAt && c.UpdatedAt == o.UpdatedAt && c.Records == o.Records && c.First == o.First && c.Seq == o.Seq
 }
 
-func (d *Decision) isSame(o *Decision) bool {
-	return d.Behavior == o.Behavior && d.Rule == o.Rule && d.Source == o.Source && d.Reason == o.Reason && d.Message == o.Message && d.Headline == o.Headline &&
-		d.Bundle == o.Bundle && d.Denial == o.Denial && isSameList(d.Errors, o.Errors) && d.TimeoutMS == o.TimeoutMS && d.Route == o.Route &&
-		isSameList(d.Recheck, o.Recheck) && areSame(d.Budget, o.Budget, isSameValue) && d.Standing == o.Standing && isSameList(d.Besides, o.Besides)
+func isSameRequester(r, o *Requester) bool { return isSameList(r.Groups, o.Groups) && r.From == o.From }
+
+func isSameDecision(d, o *Decision) bool {
+	return d.Behavior == o.Behavior && d.Rule == o.Rule && d.Source == o.Source && d.Reason == o.Reason && d.Message == o.Message && d.Headline == o.Headline && d.Bundle == o.Bundle && d.Denial == o.Denial && isSameList(d.Errors, o.Errors) &&
+		d.TimeoutMS == o.TimeoutMS && d.Route == o.Route && isSameList(d.Recheck, o.Recheck) && areSame(d.Budget, o.Budget, isSameValue) && d.Standing == o.Standing && isSameList(d.Besides, o.Besides)
 }
 
-func (r *ApprovalRequest) isSame(o *ApprovalRequest) bool {
-	return r.V == o.V && r.Key == o.Key && r.Tool == o.Tool && r.Input == o.Input && r.Cwd == o.Cwd && areSame(r.Definition, o.Definition, isSameValue) &&
-		r.Text == o.Text && r.Rule == o.Rule && r.Source == o.Source && r.Reason == o.Reason && r.Requirement.isSame(&o.Requirement) &&
-		r.Bundle == o.Bundle && isSameList(r.Hidden, o.Hidden) && r.Salt == o.Salt
+func isSameRequest(r, o *ApprovalRequest) bool {
+	return r.V == o.V && r.Key == o.Key && r.Tool == o.Tool && r.Input == o.Input && r.Cwd == o.Cwd && areSame(r.Definition, o.Definition, isSameValue) && r.Text == o.Text && r.Rule == o.Rule && r.Source == o.Source && r.Reason == o.Reason &&
+		isSameRequirement(&r.Requirement, &o.Requirement) && r.Bundle == o.Bundle && isSameList(r.Hidden, o.Hidden) && r.Salt == o.Salt
 }
 
-func (r *Requirement) isSame(o *Requirement) bool {
-	return isSameList(r.Users, o.Users) && r.Deadline == o.Deadline && r.Approvers == nil && o.Approvers == nil && r.Quorum == o.Quorum &&
-		r.ExcludeRequester == o.ExcludeRequester && r.Requester == o.Requester && r.ExcludeEditor == o.ExcludeEditor && isSameList(r.Editors, o.Editors) &&
-		r.Signed == o.Signed && r.OnExpiry == o.OnExpiry && r.FinalDeadline == o.FinalDeadline && r.Remember == o.Remember
+func isSameRequirement(r, o *Requirement) bool {
+	return isSameList(r.Users, o.Users) && r.Deadline == o.Deadline && r.Approvers == nil && o.Approvers == nil && r.Quorum == o.Quorum && r.ExcludeRequester == o.ExcludeRequester && r.Requester == o.Requester &&
+		r.ExcludeEditor == o.ExcludeEditor && isSameList(r.Editors, o.Editors) && r.Signed == o.Signed && r.OnExpiry == o.OnExpiry && r.FinalDeadline == o.FinalDeadline && r.Remember == o.Remember
 }
 
-func (v Vote) isSame(o Vote) bool {
-	return v.ID == o.ID && v.Kind == o.Kind && v.By == o.By && v.At == o.At && v.Digest == o.Digest && v.Edited == o.Edited && v.Feedback == o.Feedback &&
-		isSameList(v.Groups, o.Groups) && v.GroupsFrom == o.GroupsFrom && v.Step == o.Step && v.Made == o.Made && v.Note == o.Note && v.To == o.To &&
-		areSame(v.Signature, o.Signature, isSameValue) && isSameList(v.Rules, o.Rules) && v.Remember == o.Remember
+func isSameVote(v, o Vote) bool {
+	return v.ID == o.ID && v.Kind == o.Kind && v.By == o.By && v.At == o.At && v.Digest == o.Digest && v.Edited == o.Edited && v.Feedback == o.Feedback && isSameList(v.Groups, o.Groups) && v.GroupsFrom == o.GroupsFrom &&
+		v.Step == o.Step && v.Made == o.Made && v.Note == o.Note && v.To == o.To && areSame(v.Signature, o.Signature, isSameValue) && isSameList(v.Rules, o.Rules) && v.Remember == o.Remember
 }
 
-func (a Attempt) isSame(o Attempt) bool {
-	isSame := areSame(a.Grant, o.Grant, (*Grant).isSame)
+func isSameAttempt(a, o Attempt) bool {
+	isSame := areSame(a.Grant, o.Grant, isSameGrant)
 	a.Grant, o.Grant = nil, nil
 	return isSame && a == o
 }
 
-func (g *Grant) isSame(o *Grant) bool {
-	return g.V == o.V && g.KeyID == o.KeyID && g.Key == o.Key && g.IdempotencyKey == o.IdempotencyKey && g.Tool == o.Tool && g.Route == o.Route &&
-		g.Digest == o.Digest && g.Attempt == o.Attempt && g.Bundle == o.Bundle && isSameList(g.Approvals, o.Approvals) &&
-		g.NotBefore == o.NotBefore && g.Expires == o.Expires && g.Nonce == o.Nonce && g.Sig == o.Sig
+func isSameGrant(g, o *Grant) bool {
+	return g.V == o.V && g.KeyID == o.KeyID && g.Key == o.Key && g.IdempotencyKey == o.IdempotencyKey && g.Tool == o.Tool && g.Route == o.Route && g.Digest == o.Digest && g.Attempt == o.Attempt && g.Bundle == o.Bundle &&
+		isSameList(g.Approvals, o.Approvals) && g.NotBefore == o.NotBefore && g.Expires == o.Expires && g.Nonce == o.Nonce && g.Sig == o.Sig
 }
 
 func isSameResult(r, o *message.ToolResultBlock) bool {
