@@ -301,7 +301,7 @@ func TestExplainRequirement(t *testing.T) {
 	const head = "version: 1\nname: x\nrules:\n  - {name: a, tool: refund, behavior: ask, quorum: 2, expiry: 2h, approvers: {groups: [finance]}}\n"
 	for rules, want := range map[string]string{
 		head: "\n  needs 2 approvals by group finance within 2h\n",
-		head + "  - {name: b, tool: refund, behavior: ask, approvers: {users: [ann, bob], groups: [legal], exclude_requester: true, exclude_editor: true}}\n": "\n  needs 2 approvals by each of: group finance; ann or bob or group legal within 2h, not by the requester or a person who edits the arguments\n",
+		head + "  - {name: b, tool: refund, behavior: ask, approvers: {users: [ann, bob], groups: [legal], exclude_requester: true, exclude_editor: true}}\n": "\n  needs 2 approvals by each of: group finance; 1 of ann or bob or group legal within 2h, not by the requester or a person who edits the arguments\n",
 	} {
 		write(t, "asks.yaml", rules)
 		if out := ok(t, "policy", "explain", "asks.yaml", "--tools", "tools.yaml", "--tool", "refund", "--args", `{"order": "A-1", "cents": 1}`); !strings.Contains(out, want) {
