@@ -64,8 +64,10 @@ var copiers = setOf("cat tee")
 
 func (f fileFinder) addPrinted(words []Word) {
 	runFinder(f).guessCommands(words)
-	if text := formatText(words); len(words) > 1 && text != words[0].Text {
-		textFinder(f).readHanded(text)
+	if len(words) > 1 {
+		for _, text := range slices.Compact([]string{words[0].Text, fillFormat(words[0].Text, words[1:]), formatText(words)})[1:] {
+			textFinder(f).readHanded(text)
+		}
 	}
 	for _, w := range words {
 		if text, err := unescape(w.Text); w.Fixed && err == nil && text != w.Text { // printf '\162m'
@@ -82,15 +84,29 @@ func formatText(words []Word) string {
 	if len(words) == 0 {
 		return ""
 	}
-	text := words[0].Text
-	for _, w := range words[1:] {
-		text = strings.Replace(text, "%s", w.Text, 1)
+	format := words[0].Text
+	if plain, err := unescape(format); err == nil {
+		format = plain
 	}
-	if plain, err := unescape(text); err == nil {
-		return plain
-	}
-	return text
+	return fillFormat(format, words[1:])
 }
+
+// fillFormat returns a format with its arguments. Only those of %b have escapes.
+func fillFormat(format string, args []Word) string {
+	return verbs.ReplaceAllStringFunc(format, func(verb string) string {
+		if len(args) == 0 {
+			return ""
+		}
+		text := args[0].Text
+		args = args[1:]
+		if plain, err := unescape(text); err == nil && verb == "%b" {
+			return plain
+		}
+		return text
+	})
+}
+
+var verbs = regexp.MustCompile(`%[sb]`)
 
 // writtenFiles returns the files that a text writes; known says whether everything that
 // is written is in the text.
