@@ -294,7 +294,7 @@ func (r runFinder) readGit(cmd Command) {
 	for i, w := range args[sub+1:] {
 		if name := strings.ToLower(args[sub+i].Text); i > 0 && args[sub].Text == "config" && strings.HasPrefix(name, "alias.") { // alias.p push
 			w.Text = name + "=" + w.Text
-			r.work.aliases[name] = w
+			r.work.setAlias(name, w)
 			textFinder(r).readGitSetting(cmd, w, nil)
 			continue
 		}

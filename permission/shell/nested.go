@@ -241,7 +241,13 @@ type work struct {
 	steps int
 }
 
-// textKey is everything that the reading of a nested text depends on, except its place.
+// setAlias sets an alias. Texts that were read before may run something else from now on.
+func (w *work) setAlias(name string, value Word) {
+	w.aliases[name] = value
+	clear(w.inners)
+}
+
+// textKey is everything that the reading of a nested text depends on, except its place and the aliases.
 type textKey struct {
 	text  string
 	level int

@@ -38,7 +38,7 @@ func (r runFinder) addAliased(cmd Command) {
 	}
 	delete(r.work.aliases, name) // an alias does not stand for itself
 	r.readShellText(Word{Text: value.Text + " " + (&Command{Argv: cmd.Argv[1:]}).String(), Fixed: true}, cmd.Offset, via(cmd, "alias"), cmd.readsText())
-	r.work.aliases[name] = value
+	r.work.setAlias(name, value)
 }
 
 func (r runFinder) addRunners(cmd Command, name string) {
@@ -57,7 +57,7 @@ func (r runFinder) addRunners(cmd Command, name string) {
 		for _, w := range cmd.Argv[1:] {
 			alias, value, given := strings.Cut(w.Text, "=")
 			if name == "alias" && given && w.Fixed {
-				r.work.aliases[alias] = Word{Text: value, Fixed: true}
+				r.work.setAlias(alias, Word{Text: value, Fixed: true})
 			}
 			if given {
 				w.Text = value
