@@ -32,7 +32,10 @@ var (
 	// servers matches a command that packs or serves a folder with everything in it.
 	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b|(?:kubectl|oc) .*-(?:f|k|-filename|-kustomize|-from-file)[ =]?(?:\S*=)?(?:\.{1,2}|[^.\s-][^.\s]*)/?(?: |$))`)
 	// document matches a here-document or a here-string.
-	document = regexp.MustCompile(`^[0-9]*<<`)
+	document   = regexp.MustCompile(`^[0-9]*<<`)
+	hereString = regexp.MustCompile(`^[0-9]*<<<`)
+	// passers matches commands that neither run what they read nor open files that it names.
+	passers  = regexp.MustCompile(`^(?:(?:cat|tee|head|tail|grep|cut|tr|base64|cd|echo|printf|test|\[|true|false|exit) |wc (?:-[clmwL]+ )?$)`)
 	unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
 	// coders run a text among their arguments, or what they read.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb|gdb|lldb|s?ftp|lftp|smbclient|gnuplot|octave|R|julia)[0-9.]*$`)
@@ -66,8 +69,12 @@ type pathFinder struct {
 func (b *bashCall) paths() linePaths {
 	b.isQuiet = b.line.ReadOnly()
 	f := &pathFinder{bashCall: b, transfers: transfers.MatchString(b.text)}
+	opens := false // a command may take its input for code or names
 	for _, c := range b.allCommands() {
 		f.transfers = f.transfers || len(c.Argv) > 0 && (!c.Argv[0].Fixed || transfers.MatchString(c.Argv[0].Text))
+		if line := strings.Join(c.Args(), " ") + " "; len(c.Argv) > 0 && !passers.MatchString(line) {
+			opens = true
+		}
 		if name := programOf(c); coders.MatchString(name) {
 			f.coders = append(f.coders, name)
 		}
@@ -80,7 +87,8 @@ func (b *bashCall) paths() linePaths {
 		for _, r := range c.Redirects {
 			if document.MatchString(r) {
 				f.addDocument(r)
-			} else {
+			}
+			if !document.MatchString(r) || opens && hereString.MatchString(r) {
 				f.addTarget(strings.TrimLeft(r, "0123456789<>&| \t"))
 			}
 		}
@@ -398,7 +406,7 @@ func (f *pathFinder) addDocument(text string) {
 			f.addMaybe(name)
 		}
 	}
-	if unclearNames.MatchString(text) || f.transfers && changesFolder.MatchString(text) || strings.Contains(text, "<<<") && strings.Contains(text, "$'") {
+	if unclearNames.MatchString(text) || f.transfers && changesFolder.MatchString(text) {
 		f.unknown = "a file in a here-document"
 	}
 	for _, program := range f.coders {
