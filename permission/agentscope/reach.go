@@ -52,7 +52,9 @@ var (
 	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|file (?:.* )?-[A-Za-z]*f|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
 	// changesFolder matches a change of the local folder in the commands of a file transfer client.
 	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
-	transfers     = regexp.MustCompile(`\b(?:s?ftp|lftp|ncftp|tnftp|smbclient)\b`)
+	transfers     = regexp.MustCompile(`(?i)ftp|smbclient|cadaver`)
+	// local matches commands that transfer no files, even if code or a text in them has such a word.
+	local = regexp.MustCompile(`^(?:(?:git|ls|mkdir|cp|mv|rm|touch|chmod|diff|patch) |python[0-9.]* (?:$|-c? ))`)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
@@ -62,7 +64,7 @@ type pathFinder struct {
 	*bashCall
 	linePaths
 	in        []string // the folders in which its commands may run
-	transfers bool     // a client of file transfer may run
+	transfers bool     // a program of the line may be a client of file transfer
 	coders    []string // the interpreters that run
 }
 
@@ -71,9 +73,8 @@ func (b *bashCall) paths() linePaths {
 	f := &pathFinder{bashCall: b, transfers: transfers.MatchString(b.text)}
 	opens := false // a command may take its input for code or names
 	for _, c := range b.allCommands() {
-		f.transfers = f.transfers || len(c.Argv) > 0 && (!c.Argv[0].Fixed || transfers.MatchString(c.Argv[0].Text))
 		if line := strings.Join(c.Args(), " ") + " "; len(c.Argv) > 0 && !passers.MatchString(line) {
-			opens = true
+			opens, f.transfers = true, f.transfers || !local.MatchString(line)
 		}
 		if name := programOf(c); coders.MatchString(name) {
 			f.coders = append(f.coders, name)
