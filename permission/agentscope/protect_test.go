@@ -239,6 +239,11 @@ var secretReads = []struct {
 	{Bash, map[string]any{"command": "cat <<< \"$(<secret/key)\""}, "deny"},
 	{Bash, map[string]any{"command": "grep -q \"it's\" <<< \"$X\" && echo \"$X\""}, "allow"},
 	{Bash, map[string]any{"command": "wc --files0-from=- <<< \"$X\""}, "ask"},
+	{Bash, map[string]any{"command": "cat <<< $PWD/secret/key"}, "ask"},
+	{Bash, map[string]any{"command": "cat <<< \"see ${PWD}/secret/key\""}, "ask"},
+	{Bash, map[string]any{"command": "PATH=. cat <<< \"$X\""}, "ask"},
+	{Bash, map[string]any{"command": "PATH=.; cat <<E\nlcd secret\nE"}, "ask"},
+	{Bash, map[string]any{"command": "LD_PRELOAD=./x.so python3 -c \"print('lcd')\""}, "ask"},
 	{Bash, map[string]any{"command": "read x <<< \"a[\\$(cat $X)]\"; ((x))"}, "ask"},
 	{Bash, map[string]any{"command": "psql <<< '\\i secret/key'"}, "deny"},
 	{Bash, map[string]any{"command": "cat > n <<E\nthe lcd shows 12\nE"}, "allow"},
@@ -428,6 +433,9 @@ func TestUnknownHome(t *testing.T) {
 		if d := decideCall(t, b, Bash, map[string]any{"command": line}, permission.ModeDefault); d.Behavior != "deny" {
 			t.Errorf("%q: %s by %s", line, d.Behavior, d.Step)
 		}
+	}
+	if d := decideCall(t, b, Bash, map[string]any{"command": `cat <<< "$HOME/.ssh/id"`}, permission.ModeDefault); d.Behavior != "ask" {
+		t.Errorf("a text with the name: %s by %s", d.Behavior, d.Step)
 	}
 }
 

@@ -73,8 +73,9 @@ func (b *bashCall) paths() linePaths {
 	f := &pathFinder{bashCall: b, transfers: transfers.MatchString(b.text)}
 	opens := false // a command may take its input for code or names
 	for _, c := range b.allCommands() {
-		if line := strings.Join(c.Args(), " ") + " "; len(c.Argv) > 0 && !passers.MatchString(line) {
-			opens, f.transfers = true, f.transfers || !local.MatchString(line)
+		line, sets := strings.Join(c.Args(), " ")+" ", len(c.Assigns) > 0 // PATH=.
+		if sets || len(c.Argv) > 0 && !passers.MatchString(line) {
+			opens, f.transfers = true, f.transfers || sets || !local.MatchString(line)
 		}
 		if name := programOf(c); coders.MatchString(name) {
 			f.coders = append(f.coders, name)
@@ -86,10 +87,14 @@ func (b *bashCall) paths() linePaths {
 	}
 	for _, c := range b.allCommands() {
 		for _, r := range c.Redirects {
-			if document.MatchString(r) {
+			isString := hereString.MatchString(r)
+			switch {
+			case isString:
+				f.addDocument(f.expandMarks(variable.ReplaceAllString(r, "\x00$1$2")))
+			case document.MatchString(r):
 				f.addDocument(r)
 			}
-			if !document.MatchString(r) || opens && hereString.MatchString(r) {
+			if isString && opens || !document.MatchString(r) {
 				f.addTarget(strings.TrimLeft(r, "0123456789<>&| \t"))
 			}
 		}
