@@ -91,19 +91,27 @@ func formatText(words []Word) string {
 	return fillFormat(format, words[1:])
 }
 
-// fillFormat returns a format with its arguments. Only those of %b have escapes.
+// fillFormat returns a format with its arguments, repeated until all are used. Only
+// those of %b have escapes.
 func fillFormat(format string, args []Word) string {
-	return verbs.ReplaceAllStringFunc(format, func(verb string) string {
-		if len(args) == 0 {
-			return ""
+	var out strings.Builder
+	for {
+		left := len(args)
+		out.WriteString(verbs.ReplaceAllStringFunc(format, func(verb string) string {
+			if len(args) == 0 {
+				return ""
+			}
+			text := args[0].Text
+			args = args[1:]
+			if plain, err := unescape(text); err == nil && verb == "%b" {
+				return plain
+			}
+			return text
+		}))
+		if len(args) == 0 || len(args) == left || out.Len() > maxText {
+			return out.String()
 		}
-		text := args[0].Text
-		args = args[1:]
-		if plain, err := unescape(text); err == nil && verb == "%b" {
-			return plain
-		}
-		return text
-	})
+	}
 }
 
 var verbs = regexp.MustCompile(`%[sb]`)
