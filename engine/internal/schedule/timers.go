@@ -206,13 +206,18 @@ func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.
 }
 
 // Excuse does not count a pause of this process as listening: it moves the last sign of
-// life of every owner forward by the pause.
+// life of every owner, and when it was asked to stop, forward by the pause.
 func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, b := range l.heard {
-		if b.at = b.at.Add(pause); b.at.After(now) {
-			b.at = now
+		for _, at := range []*time.Time{&b.at, &b.told} {
+			if at.IsZero() {
+				continue
+			}
+			if *at = at.Add(pause); at.After(now) {
+				*at = now
+			}
 		}
 		l.heard[key] = b
 	}
