@@ -309,37 +309,60 @@ func TestRemoteDeadline(t *testing.T) {
 	})
 }
 
-// A worker that sends heartbeats and does not stop at its deadline loses the attempt after a lease
-// more: the outcome is unknown, also of an idempotent call, until the worker reports one.
+// A worker that sends heartbeats and does not stop within a lease of its deadline loses
+// the attempt: the outcome is unknown, also of an idempotent call, until the worker reports one.
 func TestDeadlineIgnored(t *testing.T) {
 	for _, idempotent := range []bool{false, true} {
-		tool := remoteTool
-		tool.Timeout, tool.Idempotent = time.Minute, idempotent
-		inHours(t, tool, allow, nil, func(h *hours) {
-			h.propose()
-			h.start(1)
-			beats := func(n int) *toolcall.Call {
-				for range n - 1 {
-					time.Sleep(engine.DefaultLease / 4)
-					h.beat()
+		for _, lease := range []time.Duration{engine.DefaultLease} {
+			tool := remoteTool
+			tool.Timeout, tool.Idempotent, tool.Lease = time.Minute, idempotent, lease
+			inHours(t, tool, allow, nil, func(h *hours) {
+				h.propose()
+				h.start(1)
+				beats := func(d time.Duration) *toolcall.Call {
+					for ; d > 0; d -= lease / 4 {
+						time.Sleep(lease / 4)
+						h.beat()
+					}
+					return h.after(0)
 				}
-				return h.after(engine.DefaultLease / 4)
-			}
-			if c := beats(27); c.Phase() != toolcall.PhaseRunning {
-				h.Fatalf("just before, the call is %s", c.Phase())
-			}
-			if c := beats(2); c.Phase() != toolcall.PhaseBlocked || c.Blocked != toolcall.BlockedUnknown {
-				h.Fatalf("after a lease more, the call is %s %s", c.Phase(), c.Blocked)
-			}
-			r := toolcall.ResultRequest{Key: key, Attempt: 1, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}}}
-			if out, err := h.as(toolcall.RoleWorker, "w").Result(h.Context(), r); err != nil || !out.Stored {
-				h.Errorf("its result is %+v, %v", out, err)
-			}
-			if c := h.after(0); c.Open() || c.Result.State != message.ToolResultSuccess {
-				h.Errorf("at the end the call is %s", c.State)
-			}
-		})
+				if c := beats(tool.Timeout + 3*engine.DefaultLease/4); c.Phase() != toolcall.PhaseRunning {
+					h.Fatalf("just before, the call is %s", c.Phase())
+				}
+				if c := beats(engine.DefaultLease / 2); c.Phase() != toolcall.PhaseBlocked || c.Blocked != toolcall.BlockedUnknown {
+					h.Fatalf("after a lease more, the call is %s %s", c.Phase(), c.Blocked)
+				}
+				r := toolcall.ResultRequest{Key: key, Attempt: 1, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}}}
+				if out, err := h.as(toolcall.RoleWorker, "w").Result(h.Context(), r); err != nil || !out.Stored {
+					h.Errorf("its result is %+v, %v", out, err)
+				}
+				if c := h.after(0); c.Open() || c.Result.State != message.ToolResultSuccess {
+					h.Errorf("at the end the call is %s", c.State)
+				}
+			})
+		}
 	}
+}
+
+// A worker that dies after the engine asked it to stop is silent for a lease, so an idempotent call
+// is run again.
+func TestDeathAfterDeadline(t *testing.T) {
+	tool := remoteTool
+	tool.Timeout, tool.Idempotent = time.Minute, true
+	inHours(t, tool, allow, nil, func(h *hours) {
+		h.propose()
+		h.start(1)
+		for range 7 {
+			time.Sleep(9 * time.Second)
+			h.beat()
+		}
+		if c := h.after(engine.DefaultLease - time.Second); c.Phase() != toolcall.PhaseRunning {
+			h.Errorf("within the lease the call is %s %s", c.Phase(), c.Blocked)
+		}
+		if c := h.after(5 * time.Second); c.Attempt.Number != 2 || c.Phase() != toolcall.PhaseQueued {
+			h.Errorf("later attempt %d is %s %s", c.Attempt.Number, c.Phase(), c.Blocked)
+		}
+	})
 }
 
 // The shortest of the tool's and the rules' timeouts bounds each attempt. An engine that
