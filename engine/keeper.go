@@ -210,7 +210,7 @@ func (k *keeper) isAlive(c *toolcall.Call) bool {
 	end := k.silentFrom(c, now)
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
 		k.cancelOwner(c, ErrDeadline.Error())
-		stop, last := k.liveness.AskedToStop(c.Key, now).Add(claimTime(c)), end.Add(-claimTime(c))
+		stop, last := k.liveness.AskedToStop(c.Key, now).Add(max(claimTime(c), DefaultLease)), end.Add(-claimTime(c))
 		if stop.Before(end) && (now.Before(stop) || !last.Before(stop.Add(-heartbeatInterval(claimTime(c))))) { // else the owner may be dead
 			end = stop
 		}

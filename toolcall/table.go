@@ -197,7 +197,7 @@ func PhaseTable() []PhaseRow {
 		{queued, "waits for a worker, or for the result of an external tool", "the engine that offers it",
 			next{queued, running, retrying, blocked, finished}, "a grant lasts for the tool's offer timeout (10 min) and is then renewed; the queue timeout of the tool blocks it; an external call has no limit"},
 		{running, "an engine, a worker or the runtime of an external call owns the attempt", "the owner that starts it",
-			next{retrying, blocked, finished}, "the tool's timeout; an owner that is silent for a lease (10 s), or runs a lease longer than the timeout, loses the attempt; a runtime has no limit: it can report that the outcome is unknown, and an operator can resolve the call"},
+			next{retrying, blocked, finished}, "the tool's timeout; an owner that is silent for a lease (10 s), or runs longer than the timeout by a lease and at least 10 s, loses the attempt; a runtime has no limit: it can report that the outcome is unknown, and an operator can resolve the call"},
 		{retrying, "an attempt was lost or returned; the next one is due later", "the engine that misses the owner, the owner, or a worker that rejects the task",
 			next{ready, queued, blocked, finished}, "the tool's backoff (1 s, doubled for each attempt, at most 5 min); after 8 returns in a row the call is blocked"},
 		{blocked, "needs an operator: the outcome is unknown, the retries are exhausted, or no worker can run it", "the engine, or the runtime of an external call",
