@@ -99,6 +99,7 @@ type Gateway struct {
 	calls map[message.CallID]*held
 	joins map[string]*held
 	peers map[string]*peer // of modern requests by their kind, of legacy clients by session
+	idle  *time.Timer      // closes the upstreams of the last modern client
 }
 
 var aliasPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
@@ -138,6 +139,11 @@ func New(cfg Config) (*Gateway, error) {
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	g := &Gateway{cfg: cfg, shared: shared, calls: map[message.CallID]*held{}, joins: map[string]*held{}, peers: map[string]*peer{}}
 	g.life, g.end = context.WithCancel(context.Background())
+	g.idle = time.AfterFunc(sessionIdle, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.removeOldPeers()
+	})
 	return g, nil
 }
 
@@ -166,6 +172,7 @@ func (g *Gateway) Close() {
 	g.waitQuiet(closeTime)
 	g.end()
 	g.mu.Lock()
+	g.idle.Stop()
 	peers := slices.Collect(maps.Values(g.peers))
 	g.mu.Unlock()
 	var wg sync.WaitGroup
@@ -231,6 +238,9 @@ func (g *Gateway) release(p *peer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p.used = time.Now()
+	if p.modern && g.life.Err() == nil {
+		g.idle.Reset(sessionIdle)
+	}
 	if p.users--; p.users == 0 && p.retired {
 		g.closePeer(p)
 	}
@@ -260,7 +270,7 @@ func (g *Gateway) removeOldPeers() {
 		switch {
 		case !p.modern:
 			continue
-		case p.users == 0 && time.Since(p.used) > sessionIdle:
+		case p.users == 0 && time.Since(p.used) >= sessionIdle:
 			g.closePeer(p)
 			continue
 		case p.users == 0 && (oldest == nil || p.used.Before(oldest.used)):

@@ -78,7 +78,11 @@ func TestGoneClientIsNotAsked(t *testing.T) {
 func TestIdleModernClients(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		g := &Gateway{peers: map[string]*peer{}}
+		g, err := New(Config{Key: make([]byte, 32), Upstreams: []*Upstream{{Command: []string{"/nonexistent"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
 		request := func(name string) {
 			_, release := g.modernPeer("bot", object{{Name: metaClient, Value: quote(name)}})
 			release()
@@ -104,7 +108,11 @@ func TestIdleModernClients(t *testing.T) {
 		if len(g.peers) != 3*maxPeers {
 			t.Errorf("after many clients there are %d peers", len(g.peers))
 		}
+		time.Sleep(sessionIdle)
 		synctest.Wait()
+		if len(g.peers) != 2*maxPeers {
+			t.Errorf("an hour after the last request there are %d peers", len(g.peers))
+		}
 	})
 }
 
