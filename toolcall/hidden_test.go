@@ -58,6 +58,24 @@ func TestHiddenInBase64(t *testing.T) {
 	}
 }
 
+// A hidden value is also found in base64 that lines break anywhere, as in PEM and MIME.
+func TestHiddenInLinesOfBase64(t *testing.T) {
+	const secret = "tell~no?one"
+	data := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 50) + secret + strings.Repeat("y", 50)))
+	for width := 1; width < 80; width++ {
+		for _, end := range []string{"\n", "\r\n", "\n  "} {
+			lines := ""
+			for rest := data; rest != ""; rest = rest[min(width, len(rest)):] {
+				lines += rest[:min(width, len(rest))] + end
+			}
+			c := &Call{Input: `{"a":"` + secret + `"}`, Redact: []string{"args.a"}, Result: &message.ToolResultBlock{Output: message.Content{Text: "-----BEGIN KEY-----" + end + lines}}}
+			if got := c.Redacted().Result.Output.Text; strings.Contains(got, data[:1]+end) || strings.Contains(got, "eHh4") || !strings.Contains(got, hiddenMark) {
+				t.Fatalf("in lines of %d%q it shows %q", width, end, got)
+			}
+		}
+	}
+}
+
 // Input that is not an object has no paths that rules could name, so all of it is hidden.
 func TestHiddenInOtherThanObjects(t *testing.T) {
 	for _, input := range []string{`"{\"pin\":\"tell-no-one\"}"`, `["tell-no-one"]`, ` "tell-no-one"`, `tell-no-one`, `{"pin":"tell-no-one"}`, " {\"pin\":\"tell-no-one\"}"} {

@@ -227,17 +227,19 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 	return &out
 }
 
-// base64Run matches what can be base64 of a hidden text, which has at least minHidden bytes.
-var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{6,}`)
+// base64Run matches what can be base64 of a hidden text, which has at least minHidden bytes. Lines may
+// break it, as in PEM and MIME.
+var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-](?:(?:\r?\n[ \t]*)?[A-Za-z0-9+/_-]){5,}`)
 
-// fromURLAlphabet turns base64url into base64.
-var fromURLAlphabet = strings.NewReplacer("-", "+", "_", "/")
+// toBase64 turns base64url and lines into base64 without lines.
+var toBase64 = strings.NewReplacer("-", "+", "_", "/", "\r", "", "\n", "", " ", "", "\t", "")
 
 // hideText returns a text with the texts in it replaced, also those in base64.
 func hideText(swap *strings.Replacer, text string) string {
 	return base64Run.ReplaceAllStringFunc(swap.Replace(text), func(run string) string {
+		letters := toBase64.Replace(run)
 		for skip := range 4 { // a path before the base64 consists of the same letters
-			part := fromURLAlphabet.Replace(run[skip:])
+			part := letters[skip:]
 			if len(part)%4 == 1 {
 				part = part[:len(part)-1]
 			}
