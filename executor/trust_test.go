@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -116,7 +117,8 @@ func TestKeysAreNotAskedForTooOften(t *testing.T) {
 	}, executor.WithKeySource(src))
 }
 
-// A task of another space, such as one that a replaced token brings, is not run.
+// A task of another space, such as one that a replaced token brings, is not run, and ends the worker
+// before it takes more.
 func TestTaskOfAnotherSpace(t *testing.T) {
 	for space, runs := range map[toolcall.SpaceID]int32{"test": 1, "other": 0} {
 		t.Run(string(space), func(t *testing.T) {
@@ -127,6 +129,15 @@ func TestTaskOfAnotherSpace(t *testing.T) {
 				r.wantTask(k, 1, 0)
 				if starts := r.engine.Requests(executortest.OpStart); len(starts) != 1 {
 					t.Errorf("%d starts were requested, want 1", len(starts))
+				}
+				if runs > 0 {
+					return
+				}
+				if err := r.worker.Close(); !errors.Is(err, message.ErrForbidden) || !strings.Contains(err.Error(), "check the worker's token") {
+					t.Errorf("the worker ended with %v", err)
+				}
+				if k := r.offer("call-2"); r.engine.Call(k).Delivered != 0 {
+					t.Error("it took another task")
 				}
 			}, executor.WithSpace(space))
 		})

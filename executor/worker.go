@@ -74,7 +74,8 @@ func NewWorker(t Transport, tool string, h Handler, keys toolcall.KeySet, opts .
 //
 // The error is nil after a clean drain, an *UndeliveredError if outcomes could not be
 // delivered, and a *message.Error with CodeForbidden if the worker may not take this
-// tool's tasks. An engine that cannot be reached is not an error: Run waits for it.
+// tool's tasks, or gets one of another space. An engine that cannot be reached is not an
+// error: Run waits for it.
 func (w *Worker) Run(ctx context.Context) error {
 	fetch, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -198,7 +199,8 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) boo
 	now := time.Now()
 	refusal := check(task.Record, toolcall.Queue{Tool: w.tool, Route: w.route}, keys, now)
 	if space := task.Record.Call.Space; w.space != "" && space != w.space {
-		refusal = fmt.Errorf("it is a call of the space %q, and this worker runs those of %q; check the worker's token", space, w.space)
+		refusal = &message.Error{Code: message.CodeForbidden, What: fmt.Sprintf("it is a call of the space %q, and this worker runs those of %q", space, w.space), Hint: "check the worker's token"}
+		defer w.fail(refusal) // each further task that it returned would bring a call closer to being blocked
 	}
 	if refusal == nil {
 		refusal = w.approvers.checkSignatures(task.Record, now)
@@ -340,8 +342,8 @@ func WithApprovers(s ApproverSource) WorkerOption {
 // calls without a route.
 func WithRoute(subject string) WorkerOption { return option(func(c *config) { c.route = subject }) }
 
-// WithSpace makes the worker refuse the calls of any other space, such as those that a replaced
-// token brings.
+// WithSpace makes the worker return the call of any other space, such as one that a replaced token
+// brings, and end with an error.
 func WithSpace(space toolcall.SpaceID) WorkerOption {
 	return option(func(c *config) { c.space = space })
 }
