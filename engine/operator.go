@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"time"
 
 	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/message"
@@ -33,6 +34,9 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call runs in its runtime, which alone can run it again", Hint: "use happened or did_not_happen"}
 		}
 		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
+			if c.Blocked == toolcall.BlockedUnknown && o.liveness.IsHeardSince(c.Key, r.Attempt, time.Now().Add(-claimTime(c))) {
+				return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "its worker still sends heartbeats, so the call would run twice", Hint: "wait for its result, or stop the worker and try again once it was silent for the lease of the tool"}
+			}
 			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
 				return err
 			}

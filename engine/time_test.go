@@ -332,6 +332,17 @@ func TestDeadlineIgnored(t *testing.T) {
 				if c := beats(engine.DefaultLease / 2); c.Phase() != toolcall.PhaseBlocked || c.Blocked != toolcall.BlockedUnknown {
 					h.Fatalf("after a lease more, the call is %s %s", c.Phase(), c.Blocked)
 				}
+				again := toolcall.ResolveRequest{Key: key, Attempt: 1, Outcome: toolcall.OutcomeRunAgain}
+				if _, err := h.as(toolcall.RoleOperator, "olga").Resolve(h.Context(), again); !errors.Is(err, message.ErrState) || !strings.Contains(err.Error(), "heartbeats") {
+					h.Errorf("while its worker lives, it is run again: %v", err)
+				}
+				if idempotent {
+					time.Sleep(lease)
+					if _, err := h.as(toolcall.RoleOperator, "olga").Resolve(h.Context(), again); err != nil {
+						h.Errorf("after a lease of silence: %v", err)
+					}
+					return
+				}
 				r := toolcall.ResultRequest{Key: key, Attempt: 1, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}}}
 				if out, err := h.as(toolcall.RoleWorker, "w").Result(h.Context(), r); err != nil || !out.Stored {
 					h.Errorf("its result is %+v, %v", out, err)

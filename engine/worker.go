@@ -72,7 +72,7 @@ func (w *workers) decideStart(ctx context.Context, m *toolcall.Machine, by toolc
 		return false, &message.Error{Code: message.CodeState, What: "the call does not run on a worker", Hint: "start only tasks from the queue"}
 	case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == toolcall.PhaseBlocked || c.Phase() == toolcall.PhaseRetrying):
 		// An operator may now find that nothing has happened, and run the call again.
-		return false, &message.Error{Code: message.CodeSuperseded, What: "the attempt was abandoned because its worker was silent", Hint: "do not run it; drop the task"}
+		return false, &message.Error{Code: message.CodeSuperseded, What: "the attempt was given up because its worker was silent or did not stop in time", Hint: "do not run it; drop the task"}
 	case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
 		return false, errNoChange
 	case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:

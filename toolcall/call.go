@@ -30,7 +30,7 @@ type Blocked string
 // The reasons for being blocked. A blocked call is listed until an operator resolves it.
 const (
 	NotBlocked        Blocked = ""
-	BlockedUnknown    Blocked = "unknown"     // it may have run: its owner died after the start and the tool is not idempotent, or its runtime reported this
+	BlockedUnknown    Blocked = "unknown"     // it may have run: its owner died after the start and the tool is not idempotent, its owner lives and did not stop at its deadline, or its runtime reported this
 	BlockedDeadLetter Blocked = "dead_letter" // all permitted attempts were lost
 	BlockedNoWorker   Blocked = "no_worker"   // no worker started it within the queue timeout
 	BlockedReturned   Blocked = "returned"    // workers returned its task MaxReturns times in a row

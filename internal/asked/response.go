@@ -72,7 +72,7 @@ func WhyBlocked(c *toolcall.Call) string {
 		if c.Placement == toolcall.PlaceExternal {
 			return "its runtime does not know whether it ran"
 		}
-		return "its worker reported no result, so the outcome is unknown"
+		return "its worker reported no result in time, so the outcome is unknown"
 	case toolcall.BlockedDeadLetter:
 		return "every permitted attempt was lost"
 	case toolcall.BlockedNoWorker:

@@ -205,6 +205,14 @@ func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.
 	return b.at
 }
 
+// IsHeardSince reports whether a sign of life of an attempt is newer than since.
+func (l *Liveness) IsHeardSince(key toolcall.Key, attempt int, since time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := l.heard[key]
+	return b.attempt == attempt && b.at.After(since)
+}
+
 // Excuse does not count a pause of this process as listening: it moves the last sign of
 // life of every owner, and when it was asked to stop, forward by the pause.
 func (l *Liveness) Excuse(pause time.Duration, now time.Time) {

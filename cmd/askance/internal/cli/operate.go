@@ -27,9 +27,10 @@ func newResolveCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resolve CALL --outcome OUTCOME",
 		Short: "Resolve a call whose outcome is unknown",
-		Long: `A call is blocked if its worker reported no result and the tool is not idempotent,
-if every permitted attempt was lost, or if no worker took it in time. A call that an
-agent or an MCP gateway runs itself has no result if that stopped before it reported one.
+		Long: `A call is blocked if its worker fell silent and the tool is not idempotent, if its
+worker did not stop at the deadline and may still run it, if every permitted attempt
+was lost, or if no worker took it in time. A call that an agent or an MCP gateway
+runs itself has no result if that stopped before it reported one.
 Find out what happened, then resolve the call:
 
   happened         the effect took place; --output is the result
