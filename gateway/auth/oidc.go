@@ -222,10 +222,7 @@ func (o *OIDC) readClaims(ctx context.Context, p *oidc.Provider, token *oauth2.T
 		return raw, nil
 	}
 	info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
-	switch {
-	case err != nil && raw[o.cfg.NameClaim] != nil && len(o.cfg.Roles["*"]) > 0: // groups only add roles
-		return raw, nil
-	case err != nil:
+	if err != nil {
 		return nil, o.unavailable(err)
 	}
 	if err := info.Claims(&more); err != nil || info.Subject != t.Subject || info.Subject == "" {
