@@ -34,7 +34,7 @@ var checks = []check{
 	{name: "in time", wants: "the deadline has not passed, and the reply is not interrupted", other: "the request ends, and the response is refused as `finished`", pass: checkInTime},
 	{name: "same approval request", wants: "the call is asking, and the response names the digest of the open request", other: "`digest_mismatch`, `state` or `finished`, with the current call", pass: checkRequest},
 	{name: "redaction", wants: "edited arguments keep the marks of redacted values where they were", other: "`invalid`", pass: revealInput},
-	{name: "kind", wants: "`delegate` names a person who can respond (if the directory lists none of their groups, any group is possible); `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
+	{name: "kind", wants: "`delegate` names a person who can respond (any group is possible until that person responds); `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
 	{name: "suggested rules", wants: "each rule to remember is exactly one that the request suggests", other: "`forbidden`", pass: checkRules},
 	{name: "terms", wants: "the limits of what to remember cover this call and are within those of the policy", other: "`forbidden` or `invalid`", pass: checkTerms},
 	{name: "last word", wants: "the response differs from the person's last one and is more careful", other: "returns the call unchanged, or `conflict`", pass: checkLastWord},
@@ -103,7 +103,7 @@ func revealInput(_ context.Context, r *response) error {
 	return err
 }
 
-func checkKind(ctx context.Context, r *response) error {
+func checkKind(_ context.Context, r *response) error {
 	if r.call.Request == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func checkKind(ctx context.Context, r *response) error {
 	approves := r.in.Kind == toolcall.ResponseApprove && !r.isEdit()
 	switch {
 	case r.in.Kind == toolcall.ResponseDelegate:
-		return checkDelegate(ctx, r, req)
+		return checkDelegate(req, name, r.in.To)
 	case approves && req.ExcludeEditor && req.IsEditor(name):
 		return decide.ForbiddenError(name+" edited these arguments and cannot approve them", "ask another approver, or reject")
 	case approves && (req.Signed || r.in.Signature != nil):
@@ -122,25 +122,21 @@ func checkKind(ctx context.Context, r *response) error {
 	return nil
 }
 
-// checkDelegate refuses to delegate an approval request to someone who cannot respond to it. If the
-// directory lists no groups of that person, their login may still claim one.
-func checkDelegate(ctx context.Context, r *response, req toolcall.Requirement) error {
-	to := toolcall.Principal{Role: toolcall.RoleApprover, Name: r.in.To}
-	if toolcall.IsSamePerson(to.Name, r.voter.by.Name) {
+// checkDelegate refuses to delegate an approval request to someone who certainly cannot respond to
+// it. Which groups that person has is known only when they respond: their login may add some.
+func checkDelegate(r toolcall.Requirement, from, to string) error {
+	if toolcall.IsSamePerson(to, from) {
 		return &message.Error{Code: message.CodeInvalid, What: "you cannot delegate an approval request to yourself", Hint: "skip, or name another person"}
 	}
-	delegate := r.newVoter(to)
-	vote := delegate.voteOf(ctx, r.call, toolcall.Response{}, r.now)
-	for vote.Step = range len(req.Plan()) + 1 {
-		if req.Accepts(vote) {
+	if r.NeedsGroups() && !(r.ExcludeRequester && toolcall.IsSamePerson(to, r.Requester)) {
+		return nil
+	}
+	for step := range len(r.Plan()) + 1 {
+		if r.Accepts(toolcall.Vote{By: toolcall.Principal{Name: to}, Step: step}) {
 			return nil
 		}
 	}
-	excluded := req.ExcludeRequester && toolcall.IsSamePerson(to.Name, req.Requester)
-	if req.NeedsGroups() && len(delegate.groups) == 0 && !excluded {
-		return nil
-	}
-	return decide.ForbiddenError(to.Name+" is not an approver of this approval request", "name an approver of this request")
+	return decide.ForbiddenError(to+" is not an approver of this approval request", "name an approver of this request")
 }
 
 // checkSignature checks the approver's own signature. It does not protect against a
