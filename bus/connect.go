@@ -99,7 +99,7 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	defer cancel()
 	d := &firstDial{ctx: within, left: map[string][]string{}}
 	pool := d.listAddresses(rawURL)
-	d.each = timeoutFor(ctx) / time.Duration(len(pool)) // a silent server leaves time for the others
+	d.each = timeoutFor(within) / time.Duration(len(pool)) // a silent server leaves time for the others
 	if o.CredsFile != "" {
 		if _, err := secretfile.Read(op, o.CredsFile, true); err != nil { // the client reads it again
 			return nil, err
@@ -198,31 +198,58 @@ type firstDial struct {
 }
 
 // listAddresses looks up the addresses of each server, and returns its URL once for each of them: the
-// client dials each entry once.
+// client dials each entry once. Names whose lookup hangs take at most half of the time.
 func (d *firstDial) listAddresses(rawURL string) (pool []string) {
-	for text := range strings.SplitSeq(rawURL, ",") {
+	urls := strings.Split(rawURL, ",")
+	most := timeoutFor(d.ctx) / time.Duration(2*len(urls))
+	for _, text := range urls {
 		if u := parseURLs(text)[0]; u != nil && d.left[u.Hostname()] == nil {
-			found, _ := net.DefaultResolver.LookupHost(d.ctx, u.Hostname()) // without one, Dial reports why
-			rand.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
+			found := lookUp(d.ctx, u.Hostname(), most)
 			d.left[u.Hostname()] = found
-			pool = append(pool, slices.Repeat([]string{text}, max(0, len(found)-1))...)
+			pool = append(pool, slices.Repeat([]string{text}, len(found)-1)...)
 		}
 		pool = append(pool, text)
 	}
 	return pool
 }
 
+// lookUp returns the addresses of a host in random order. If there are none, it returns the host, so
+// that dialing it reports why.
+func lookUp(ctx context.Context, host string, most time.Duration) []string {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil || len(found) == 0 {
+		return []string{host}
+	}
+	rand.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
+	return found
+}
+
+// redial dials the current addresses of a name until one accepts the connection.
+func redial(network, address string) (conn net.Conn, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	for _, at := range lookUp(context.Background(), host, dialTimeout) {
+		if conn, err = net.DialTimeout(network, net.JoinHostPort(at, port), dialTimeout); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
 // Dial implements nats.CustomDialer. Until keepConnections, only one goroutine calls it.
 func (d *firstDial) Dial(network, address string) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout}
 	if d.done.Load() {
-		return dialer.Dial(network, address)
+		return redial(network, address)
 	}
 	if host, port, err := net.SplitHostPort(address); err == nil && len(d.left[host]) > 0 {
 		address, d.left[host] = net.JoinHostPort(d.left[host][0], port), d.left[host][1:]
 	}
 	ctx, cancel := context.WithTimeout(d.ctx, d.each) // for the handshake too
-	conn, err := dialer.DialContext(ctx, network, address)
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -13,10 +13,12 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/nats-io/nats.go"
 )
 
 // A service can use the lock that root has made in its folder.
@@ -47,7 +49,8 @@ func TestLockOfRoot(t *testing.T) {
 	}
 }
 
-// resolveTo makes every name of this process an IPv4 name with these addresses.
+// resolveTo makes every name of this process an IPv4 name with these addresses. Lookups of names
+// with "hanging" have no answer.
 func resolveTo(t *testing.T, addresses ...net.IP) {
 	t.Helper()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -63,6 +66,9 @@ func resolveTo(t *testing.T, addresses ...net.IP) {
 				return
 			}
 			asked := in[12 : 12+bytes.IndexByte(in[12:], 0)+5]
+			if bytes.Contains(asked, []byte("hanging")) {
+				continue
+			}
 			out := slices.Concat(in[:2], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, asked)
 			if asked[len(asked)-3] == 1 { // A
 				out[7] = byte(len(addresses))
@@ -103,7 +109,7 @@ func TestConnectPassesOverASilentAddress(t *testing.T) {
 			dialed.Store(true)
 		}
 	}()
-	resolveTo(t, at.IP, net.IPv4(127, 0, 0, 2))
+	resolveTo(t, net.IPv4(127, 0, 0, 2), at.IP)
 	for n := 0; !dialed.Load() && n < 100; n++ { // the order of the addresses is random
 		nc, err := bus.Connect(t.Context(), fmt.Sprintf("nats://nats.example.:%d", at.Port), bus.ConnectOptions{Principal: "p"})
 		if err != nil {
@@ -114,4 +120,32 @@ func TestConnectPassesOverASilentAddress(t *testing.T) {
 	if !dialed.Load() {
 		t.Error("the silent address was never dialed")
 	}
+	back := make(chan struct{}, 1)
+	nc, err := bus.Connect(t.Context(), fmt.Sprintf("nats://nats.example.:%d", at.Port), bus.ConnectOptions{Principal: "p", Extra: []nats.Option{
+		nats.Timeout(100 * time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-back:
+	case <-time.After(time.Minute):
+		t.Error("a lost connection was not restored")
+	}
+}
+
+// A server whose name cannot be looked up leaves time for the others.
+func TestConnectPassesOverAHangingLookup(t *testing.T) {
+	b := bustest.New(t, bustest.Listening())
+	resolveTo(t, net.IPv4(127, 0, 0, 1))
+	_, port, _ := strings.Cut(strings.TrimPrefix(b.URL(), "nats://"), ":")
+	nc, err := bus.Connect(t.Context(), "nats://hanging.example.:4222,nats://nats.example.:"+port, bus.ConnectOptions{Principal: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
 }
