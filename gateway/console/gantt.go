@@ -109,7 +109,7 @@ func (s *span) continuesAs(next span) bool {
 	return s.Open && s.Kind == next.Kind && s.Attempt == next.Attempt && s.Kind != "run"
 }
 
-// end ends an open span with a step that who made.
+// end ends an open span at the time of the next step. An ask also gets the name of who made that step.
 func (s *span) end(at time.Time, who string) {
 	if !s.Open {
 		return
@@ -119,7 +119,7 @@ func (s *span) end(at time.Time, who string) {
 	}
 }
 
-// markOf describes a step of a call that who made.
+// markOf describes a step of a call. who is the name of the person or program that made it.
 func markOf(c *toolcall.Call, h toolcall.HistoryEntry, s toolcall.Step, who string) mark {
 	word, tone := asked.Step(s.Cause)
 	m := mark{Tone: cmp.Or(tone, "plain"), What: word, Who: who, At: h.At}
