@@ -43,9 +43,11 @@ func TestReconnect(t *testing.T) {
 	s := newStage(t)
 	reply := s.say("s1", "m1", "think hm", "say I pay.", `call pay {"to":"acme","amount":1}`, "say done")
 	next, end := s.stream(s.me(), "s1", "", "")
-	frames := until(next, message.EventRequireUserConfirm)
-	s.ok(s.me(), "POST", "/sessions/s1/events", confirm(asks(t, frames), true), nil)
-	frames = append(frames, until(next, message.EventReplyEnd)...)
+	s.ok(s.me(), "POST", "/sessions/s1/events", confirm(asks(t, until(next, message.EventRequireUserConfirm)), true), nil)
+	until(next, message.EventReplyEnd)
+	end()
+	next, end = s.stream(s.me(), "s1", "?after=0", "") // a reader that came before the record of the call saw no arguments
+	frames := until(next, message.EventReplyEnd)
 	end()
 	whole := fold(t, reply, frames)
 	var history agentscope.MessagesReply
