@@ -236,6 +236,7 @@ func (n *Node) lockFolder(context.Context) error {
 	lock, err := embed.LockFolder(string(n.cfg.Dir))
 	if err == nil {
 		n.onClose(lock.Close)
+		_ = os.Remove(n.cfg.Dir.Console()) // a killed server left it; this one may have no web console
 	}
 	return err
 }

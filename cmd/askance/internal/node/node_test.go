@@ -129,7 +129,16 @@ func TestOneProcessAtATimeOnNATS(t *testing.T) {
 	t.Cleanup(server.Close)
 	cfg := config(t)
 	cfg.NATS, cfg.Listen = server.URL(), ""
+	if err := os.Mkdir(string(cfg.Dir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cfg.Dir.WriteConsole("http://127.0.0.1:1"); err != nil { // by a server that was killed
+		t.Fatal(err)
+	}
 	n := start(t, cfg)
+	if at, err := cfg.Dir.ConsoleURL(); at != "" || err != nil {
+		t.Errorf("the web console of an engine without one is at %q, %v", at, err)
+	}
 	anchor := cfg.Dir.Anchor(cfg.Space)
 	embedded, shared, space, offline := cfg, cfg, cfg, cfg
 	embedded.NATS = ""
