@@ -46,7 +46,7 @@ func addDamagedFlags(env *environment, c *cobra.Command) {
 }
 
 func findDamagedJournal(env *environment) (node.Damaged, error) {
-	d := node.Damaged{Dir: node.Dir(env.cfg.dir()), Space: env.cfg.spaceID()}
+	d := node.Damaged{Dir: node.Dir(env.cfg.dir()), Space: env.cfg.spaceID(), Log: env.log}
 	if d.Dir == "" {
 		return d, usagef("cannot find a home folder for the data folder: pass --data")
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +127,22 @@ func TestArchiveWhileKeysChange(t *testing.T) {
 			t.Errorf("the announcement is signed by %s, want %s", got, keys.SigningID())
 		}
 		return
+	}
+}
+
+// An anchor whose lock cannot be written serves an engine, and an archiver as well.
+func TestArchiveWithoutALock(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	cfg.Anchor = filepath.Join(t.TempDir(), "anchor")
+	if err := os.Mkdir(cfg.Anchor+".lock", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := start(t, cfg).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (node.Damaged{Dir: cfg.Dir, Space: cfg.Space, Anchor: cfg.Anchor}).Archive(t.Context(), bus.Retention{By: "ann"}); err != nil {
+		t.Error(err)
 	}
 }
 

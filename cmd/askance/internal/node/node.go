@@ -27,6 +27,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -241,17 +242,23 @@ func (n *Node) lockFolder(context.Context) error {
 	return err
 }
 
-// lockAnchor excludes other engines that would write to the same anchor.
 func (n *Node) lockAnchor(context.Context) error {
-	lock, err := embed.LockAnchor(n.anchorPath())
-	if errors.Is(err, embed.ErrStoreUnwritable) { // for example, the anchor alone is mounted
-		n.cfg.Log.Warn("nothing keeps another engine from the anchor file", "err", err)
-		return nil
-	}
+	lock, err := lockAnchor(n.anchorPath(), n.cfg.Log)
 	if err == nil {
 		n.onClose(lock.Close)
 	}
 	return err
+}
+
+// lockAnchor excludes other engines that would write to the same anchor. In a folder that cannot be
+// written, it locks nothing.
+func lockAnchor(path string, log *slog.Logger) (io.Closer, error) {
+	lock, err := embed.LockAnchor(path)
+	if errors.Is(err, embed.ErrStoreUnwritable) { // for example, the anchor alone is mounted
+		log.Warn("nothing keeps another engine from the anchor file", "err", err)
+		return io.NopCloser(nil), nil
+	}
+	return lock, err
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -28,6 +29,7 @@ type Damaged struct {
 	// NATS connects to an existing server. Nil: the folder's own store is used, and no
 	// server may run on it.
 	NATS func(context.Context) (*nats.Conn, error)
+	Log  *slog.Logger // nil means the default one
 }
 
 type session struct {
@@ -402,7 +404,7 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 		if err := d.Dir.Exists(); err != nil {
 			return bus.Archiving{}, err
 		}
-		lock, err := embed.LockAnchor(d.anchorPath())
+		lock, err := lockAnchor(d.anchorPath(), cmp.Or(d.Log, slog.Default()))
 		if err != nil {
 			return bus.Archiving{}, err
 		}
