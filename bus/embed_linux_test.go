@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -46,6 +47,30 @@ func TestLockOfRoot(t *testing.T) {
 	}
 	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != user { //nolint:forcetypeassert // of this system
 		t.Errorf("the lock belongs to %d", uid)
+	}
+}
+
+// A user who cannot read the lock of a folder is not told that no process uses it.
+func TestInUseOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	lock, err := embed.LockFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(filepath.Join(dir, "askance.lock"), 0)); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if os.Geteuid() == 0 { // root can read all files
+			_ = syscall.Setfsuid(65532)
+		}
+		done <- embed.InUse(dir)
+	}()
+	if !<-done {
+		t.Error("the folder counts as free")
 	}
 }
 

@@ -67,7 +67,7 @@ func LockAnchor(path string) (io.Closer, error) {
 	return Lock(path+".lock", "the anchor file "+path, "stop that engine, or choose another data folder or --anchor-file")
 }
 
-// InUse reports whether a process uses the folder.
+// InUse reports whether a process uses the folder. It says yes if this user cannot read the lock.
 func InUse(dir string) bool {
 	path := filepath.Join(dir, lockName)
 	if _, err := os.Stat(path); err != nil {
@@ -76,7 +76,7 @@ func InUse(dir string) bool {
 	l := flock.New(path, flock.SetPermissions(0o600))
 	free, err := l.TryRLock() // shared, so that two askers do not see each other
 	_ = l.Close()             // the end of the process also unlocks
-	return err == nil && !free
+	return errors.Is(err, fs.ErrPermission) || err == nil && !free
 }
 
 // probeFolder writes a file, because permission bits do not show a read-only file
