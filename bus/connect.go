@@ -226,8 +226,8 @@ func lookUp(ctx context.Context, host string, most time.Duration) []string {
 	return found
 }
 
-// redial dials the current addresses of a name until one accepts the connection.
-func redial(network, address string) (conn net.Conn, err error) {
+// dialAgain dials the current addresses of a name until one accepts the connection.
+func dialAgain(network, address string) (conn net.Conn, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func redial(network, address string) (conn net.Conn, err error) {
 // Dial implements nats.CustomDialer. Until keepConnections, only one goroutine calls it.
 func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	if d.done.Load() {
-		return redial(network, address)
+		return dialAgain(network, address)
 	}
 	if host, port, err := net.SplitHostPort(address); err == nil && len(d.left[host]) > 0 {
 		address, d.left[host] = net.JoinHostPort(d.left[host][0], port), d.left[host][1:]
