@@ -57,7 +57,10 @@ func (env *environment) report(err error) {
 		what = strings.TrimPrefix(what, me.Op+": ") // operations are for programs
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && strings.HasSuffix(at.Op, "stat") {
-		what = strings.Replace(what, at.Op+" "+at.Path, at.Path, 1) // so are those of the system
+		before, after, _ := strings.Cut(what, at.Op+" "+at.Path) // so are those of the system
+		if what = before + at.Path + after; strings.Contains(before, at.Path) {
+			what = before + strings.TrimPrefix(after, ": ")
+		}
 	}
 	text := env.err.Bad("error: ") + term.Safe(what) + "\n"
 	if hint != "" {

@@ -14,7 +14,11 @@ import (
 // Only operators can resolve calls, so the inbox offers it only to them.
 func TestInboxOffersResolveToOperators(t *testing.T) {
 	cleanEnvironment(t)
-	s := serveRules(t, agentRules)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "rules.yaml"), "version: 1\nname: all\nrules:\n  - {name: all, tool_name: [ship], behavior: allow}\n")
+	write(t, filepath.Join(dir, "tools.yaml"), "version: 1\ntools:\n  - {name: ship, placement: remote, queue_timeout: 1s}\n")
+	s := serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
+	s.propose("r1", "c1", "ship", "{}") // no worker takes it, so it is blocked
 	token := filepath.Join(t.TempDir(), "token")
 	write(t, token, ok(t, "token", "create", "ann", "--role", "approver", "--data", s.data))
 	roles := filepath.Join(t.TempDir(), "roles")
@@ -29,7 +33,7 @@ func TestInboxOffersResolveToOperators(t *testing.T) {
 	} {
 		x := termtest.Open(t, 120, 30, exec.CommandContext(t.Context(), os.Args[0], append([]string{"inbox"}, c.args...)...))
 		x.See("open")
-		screen := x.Press("3", "enter open", "i explain  v group  tab next tab")
+		screen := x.Press("3", "enter open", "1 of 1", "i explain  v group  tab next tab")
 		if strings.Contains(screen, "r resolve") != c.want {
 			t.Errorf("%v: resolve is offered: %v, want %v\n%s", c.args, !c.want, c.want, screen)
 		}

@@ -301,7 +301,7 @@ func TestMCPRefuses(t *testing.T) {
 	for _, c := range []struct{ says, upstreams, more string }{
 		{"expected a command", "", ""},
 		{`exec: "no-such-server": executable file not found`, "upstreams: {a: {command: [no-such-server]}}", ""},
-		{"stat " + filepath.Join(dir, "no-such-server"), "upstreams: {a: {command: [./no-such-server]}}", ""}, // relative to the file
+		{`exec: "` + filepath.Join(dir, "no-such-server") + `": no such file`, "upstreams: {a: {command: [./no-such-server]}}", ""}, // relative to the file
 		{"unknown field", "upstreams: {a: {command: [x], comand: [y]}}", ""},
 		{"sends its headers over the network in plain text", "upstreams: {a: {url: 'http://example.com/mcp', headers: {A: b}}}", ""},
 	} {
