@@ -232,8 +232,9 @@ func dialAgain(network, address string) (conn net.Conn, err error) {
 	if err != nil {
 		return nil, err
 	}
+	d := net.Dialer{Timeout: dialTimeout}
 	for _, at := range lookUp(context.Background(), host, dialTimeout) {
-		if conn, err = net.DialTimeout(network, net.JoinHostPort(at, port), dialTimeout); err == nil {
+		if conn, err = d.DialContext(context.Background(), network, net.JoinHostPort(at, port)); err == nil {
 			return conn, nil
 		}
 	}
