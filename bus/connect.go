@@ -226,15 +226,19 @@ func lookUp(ctx context.Context, host string, most time.Duration) []string {
 	return found
 }
 
-// dialAgain dials the current addresses of a name until one accepts the connection.
+// dialAgain dials the current addresses of a name until one accepts the connection. The client waits
+// meanwhile, so all of this takes at most dialTimeout.
 func dialAgain(network, address string) (conn net.Conn, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
-	d := net.Dialer{Timeout: dialTimeout}
-	for _, at := range lookUp(context.Background(), host, dialTimeout) {
-		if conn, err = d.DialContext(context.Background(), network, net.JoinHostPort(at, port)); err == nil {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	found := lookUp(ctx, host, dialTimeout/2)
+	for n, at := range found {
+		d := net.Dialer{Timeout: timeoutFor(ctx) / time.Duration(len(found)-n)}
+		if conn, err = d.DialContext(ctx, network, net.JoinHostPort(at, port)); err == nil {
 			return conn, nil
 		}
 	}

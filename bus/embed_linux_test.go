@@ -147,7 +147,7 @@ func TestConnectPassesOverASilentAddress(t *testing.T) {
 	}
 	back := make(chan struct{}, 1)
 	nc, err := bus.Connect(t.Context(), fmt.Sprintf("nats://nats.example.:%d", at.Port), bus.ConnectOptions{Principal: "p", Extra: []nats.Option{
-		nats.Timeout(100 * time.Millisecond), nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }),
+		nats.Timeout(2 * time.Second), nats.ReconnectHandler(func(*nats.Conn) { back <- struct{}{} }),
 	}})
 	if err != nil {
 		t.Fatal(err)

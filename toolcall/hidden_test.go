@@ -63,7 +63,7 @@ func TestHiddenInLinesOfBase64(t *testing.T) {
 	const secret = "tell~no?one"
 	data := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 50) + secret + strings.Repeat("y", 50)))
 	for width := 1; width < 80; width++ {
-		for _, end := range []string{"\n", "\r\n", "\n  "} {
+		for _, end := range []string{"\n", "\r\n", "\n  ", `\n`, `\r\n`} {
 			lines := ""
 			for rest := data; rest != ""; rest = rest[min(width, len(rest)):] {
 				lines += rest[:min(width, len(rest))] + end

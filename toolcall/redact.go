@@ -228,11 +228,11 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 }
 
 // base64Run matches what can be base64 of a hidden text, which has at least minHidden bytes. Lines may
-// break it, as in PEM and MIME.
-var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-](?:(?:\r?\n[ \t]*)?[A-Za-z0-9+/_-]){5,}`)
+// break it, as in PEM and MIME, also in JSON.
+var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-](?:(?:(?:\r?\n|(?:\\r)?\\n)[ \t]*)?[A-Za-z0-9+/_-]){5,}`)
 
 // toBase64 turns base64url and lines into base64 without lines.
-var toBase64 = strings.NewReplacer("-", "+", "_", "/", "\r", "", "\n", "", " ", "", "\t", "")
+var toBase64 = strings.NewReplacer("-", "+", "_", "/", `\r`, "", `\n`, "", "\r", "", "\n", "", " ", "", "\t", "")
 
 // hideText returns a text with the texts in it replaced, also those in base64.
 func hideText(swap *strings.Replacer, text string) string {

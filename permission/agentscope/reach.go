@@ -54,7 +54,7 @@ var (
 	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
 	transfers     = regexp.MustCompile(`(?i)ftp|smbclient|cadaver`)
 	// local matches commands that transfer no files, even if code or a text in them has such a word.
-	local = regexp.MustCompile(`^(?:(?:git|ls|mkdir|cp|mv|rm|touch|chmod|diff|patch) |python[0-9.]* (?:$|-c? ))`)
+	local = regexp.MustCompile(`^(?:git|ls|mkdir|cp|mv|rm|touch|chmod|diff|patch) `)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
@@ -428,9 +428,10 @@ var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|
 // addCode adds texts that may be paths, if the program runs code.
 func (f *pathFinder) addCode(program, code string) {
 	if coders.MatchString(program) {
+		copies := copiesInCode.MatchString(code)
 		for _, part := range inCode.Split(code, -1) {
 			f.add(&f.named, part)
-			if part != "" && copiesInCode.MatchString(code) {
+			if part != "" && copies {
 				f.add(&f.globs, plainGlob.Replace(part)+"/*")
 			}
 		}

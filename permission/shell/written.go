@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -64,7 +65,10 @@ var copiers = setOf("cat tee")
 
 func (f fileFinder) addPrinted(words []Word) {
 	runFinder(f).guessCommands(words)
-	if len(words) > 1 {
+	if len(words) > 0 && words[0].Text == "--" {
+		words = words[1:]
+	}
+	if len(words) > 0 {
 		for _, text := range slices.Compact([]string{words[0].Text, fillFormat(words[0].Text, words[1:]), formatText(words)})[1:] {
 			textFinder(f).readHanded(text)
 		}
@@ -98,15 +102,27 @@ func fillFormat(format string, args []Word) string {
 	for {
 		left := len(args)
 		out.WriteString(verbs.ReplaceAllStringFunc(format, func(verb string) string {
+			if verb == "%%" {
+				return "%"
+			}
 			if len(args) == 0 {
 				return ""
 			}
 			text := args[0].Text
 			args = args[1:]
-			if plain, err := unescape(text); err == nil && verb == "%b" {
-				return plain
+			letter := verb[len(verb)-1]
+			if plain, err := unescape(text); err == nil && letter == 'b' {
+				text = plain
 			}
-			return text
+			most := len(text)
+			if letter == 'c' {
+				most = min(most, 1)
+			}
+			if _, precision, is := strings.Cut(verb[:len(verb)-1], "."); is {
+				n, _ := strconv.Atoi(precision) // without digits it is 0
+				most = min(most, n)
+			}
+			return text[:most]
 		}))
 		if len(args) == 0 || len(args) == left || out.Len() > maxText {
 			return out.String()
@@ -114,7 +130,7 @@ func fillFormat(format string, args []Word) string {
 	}
 }
 
-var verbs = regexp.MustCompile(`%[sb]`)
+var verbs = regexp.MustCompile(`%%|%[-+ #0]*[0-9]*(?:\.[0-9]*)?[a-zA-Z]`)
 
 // writtenFiles returns the files that a text writes; known says whether everything that
 // is written is in the text.

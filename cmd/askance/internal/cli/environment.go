@@ -57,9 +57,11 @@ func (env *environment) report(err error) {
 		what = strings.TrimPrefix(what, me.Op+": ") // operations are for programs
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && strings.HasSuffix(at.Op, "stat") {
-		before, after, _ := strings.Cut(what, at.Op+" "+at.Path) // so are those of the system
-		if what = before + at.Path + after; strings.Contains(before, at.Path) {
+		switch before, after, is := strings.Cut(what, at.Op+" "+at.Path); { // so are those of the system
+		case is && strings.Contains(before, at.Path):
 			what = before + strings.TrimPrefix(after, ": ")
+		case is:
+			what = before + at.Path + after
 		}
 	}
 	text := env.err.Bad("error: ") + term.Safe(what) + "\n"
