@@ -87,31 +87,36 @@ func TestIdleModernClients(t *testing.T) {
 			_, release := g.modernPeer("bot", object{{Name: metaClient, Value: quote(name)}})
 			release()
 		}
+		peers := func() int {
+			synctest.Wait()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return len(g.peers)
+		}
 		for range 2 * maxPeers {
 			g.adopt(g.newPeer("bot", false, legacyNewest, []byte("{}"), nil))
 		}
 		request("a")
 		request("b")
-		if len(g.peers) != 2*maxPeers+2 {
-			t.Errorf("%d peers", len(g.peers))
+		if n := peers(); n != 2*maxPeers+2 {
+			t.Errorf("%d peers", n)
 		}
 		time.Sleep(sessionIdle)
 		request("b")
 		time.Sleep(time.Second)
 		request("c")
-		if len(g.peers) != 2*maxPeers+2 {
-			t.Errorf("an hour later there are %d peers", len(g.peers))
+		if n := peers(); n != 2*maxPeers+2 {
+			t.Errorf("an hour later there are %d peers", n)
 		}
 		for n := range 2 * maxPeers {
 			request(strings.Repeat("x", n+1))
 		}
-		if len(g.peers) != 3*maxPeers {
-			t.Errorf("after many clients there are %d peers", len(g.peers))
+		if n := peers(); n != 3*maxPeers {
+			t.Errorf("after many clients there are %d peers", n)
 		}
 		time.Sleep(sessionIdle)
-		synctest.Wait()
-		if len(g.peers) != 2*maxPeers {
-			t.Errorf("an hour after the last request there are %d peers", len(g.peers))
+		if n := peers(); n != 2*maxPeers {
+			t.Errorf("an hour after the last request there are %d peers", n)
 		}
 	})
 }
