@@ -137,6 +137,7 @@ UNRACED := /internal/(archtest|asked|jcs|linediff|reveal|spelling|strictjson)$$|
 # what other tests do with it. A test compares the list with the tree.
 UNRACED_TESTS := \
   bus:TestArchiveFilesAreFetchedOnce \
+  bus:TestBackupIsRestored \
   bus:TestBatchedFaults \
   bus:TestBatchedOutcomes \
   bus:TestInterruptedArchive \
@@ -144,6 +145,7 @@ UNRACED_TESTS := \
   bus:TestRandomEdits \
   bus:TestReadersDoNotStarveDecisions \
   bus:TestRubbishDropsNoOthersMessages \
+  bus:TestStoreLimitDoesNotShrinkAtRestart \
   cmd/askance/internal/node:TestRecordedDecisionsOfTheProduct \
   engine:TestEngineOnJetStream \
   engine:TestManyOpenRequests \
