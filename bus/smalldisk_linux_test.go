@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,46 +18,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// smallDisk returns a folder on its own file system of 32 MB. Without the right to mount one the
-// test is skipped.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
-		t.Skipf("no small file system can be mounted here: %v", err) //nolint:forbidigo // mounting needs root
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
-	return dir
-}
-
-// occupy fills a disk except for left bytes.
-func occupy(t *testing.T, dir string, left int64) (file string) {
-	t.Helper()
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(dir, &st); err != nil {
-		t.Fatal(err)
-	}
-	file = filepath.Join(dir, "ballast")
-	f, err := os.Create(file)
-	if err == nil {
-		err = errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, int64(st.Bavail)*st.Bsize-left), f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // A backup whose disk is full says so, not that archives are missing.
 func TestBackupOnAFullDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := bustest.SmallDisk(t)
 	w := newArchiving(t)
 	w.archive()
-	occupy(t, dir, 0)
+	bustest.Occupy(t, dir, 0)
 	if _, err := bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), filepath.Join(dir, "backup"), bus.ArchiveFolder(w.folder)); errors.Is(err, message.ErrNotFound) || !errors.Is(err, message.ErrFull) {
 		t.Errorf("backup: %v", err)
 	}
@@ -67,7 +32,7 @@ func TestBackupOnAFullDisk(t *testing.T) {
 // The limit after a restart includes what the journal already uses, so other files that fill the
 // disk do not put the limit below that.
 func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
-	dir := smallDisk(t)
+	dir := bustest.SmallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
 	bound := b.Room().Bound
 	if bound < 20<<20 || bound > 24<<20 {
@@ -81,7 +46,7 @@ func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
 		t.Errorf("the limit was %d and is %d after a restart", bound, now.Bound)
 	}
 	again.Close()
-	occupy(t, dir, 4<<20)
+	bustest.Occupy(t, dir, 4<<20)
 	full := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
 	full.UseKeys(b.Keys())
 	if r := full.Room(); r.Free < 2<<20 {
@@ -95,11 +60,11 @@ func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
 
 // The engine notices other files that fill the disk before a write fails, so open calls continue.
 func TestHeadRoomIsOfTheDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := bustest.SmallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
 	j := b.Journal("test")
 	prev := mustAppend(t, j, callRecord("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
-	occupy(t, dir, 2<<20)
+	bustest.Occupy(t, dir, 2<<20)
 	j.Reserve(nil) // forgets the last reading
 	if _, err := j.Append(t.Context(), largeCall(1), 0); !errors.Is(err, message.ErrFull) {
 		t.Errorf("a new call with 2 MiB left: %v, want full", err)
@@ -110,7 +75,7 @@ func TestHeadRoomIsOfTheDisk(t *testing.T) {
 // A completely full disk breaks the stream. Once there is room the server recovers in its process
 // with its existing connections.
 func TestServerRecoversFromAFullDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := bustest.SmallDisk(t)
 	probe := filepath.Join(dir, "nats", ".askance-probe")
 	if err := errors.Join(os.Mkdir(filepath.Dir(probe), 0o700), os.WriteFile(probe, []byte("of a process that was killed"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -124,7 +89,7 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 	if did, err := b.Recover(t.Context()); did || err != nil {
 		t.Errorf("a healthy server: %v, %v", did, err)
 	}
-	ballast := occupy(t, dir, 0)
+	ballast := bustest.Occupy(t, dir, 0)
 	rec := largeCall(1)
 	rec.Call.Key, rec.ID = callKey("open"), "large"
 	if _, err := j.Append(t.Context(), rec, prev); !errors.Is(err, message.ErrFull) {
@@ -161,13 +126,13 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 251} {
 		for _, end := range []string{"recover", "close"} {
 			t.Run(name+", "+end, func(t *testing.T) {
-				dir := smallDisk(t)
+				dir := bustest.SmallDisk(t)
 				b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
 				j := b.Journal("test")
 				for n := range before {
 					mustAppend(t, j, largeCall(n), 0)
 				}
-				ballast := occupy(t, dir, 0)
+				ballast := bustest.Occupy(t, dir, 0)
 				rec := largeCall(before)
 				prev := uint64(0)
 				if before > 0 { // of a call that is open: the head-room takes no new one
@@ -207,7 +172,7 @@ func TestDiskFullInABatch(t *testing.T) {
 	for _, left := range []int64{512 << 10, 1280 << 10, 2048 << 10, 2816 << 10} {
 		t.Run(fmt.Sprintf("%d KiB left", left>>10), func(t *testing.T) {
 			t.Parallel() // appends wait for a server that does not answer
-			dir := smallDisk(t)
+			dir := bustest.SmallDisk(t)
 			b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Fsynced())
 			j := b.Journal("test")
 			s := watch(t, j, 0)
@@ -215,7 +180,7 @@ func TestDiskFullInABatch(t *testing.T) {
 			for n := range calls { // open, so that the head-room is theirs
 				at[n] = mustAppend(t, j, callRecord(fmt.Sprint("open", n), callKey(id(n)), message.ToolCallAllowed, "allow"), 0)
 			}
-			ballast := occupy(t, dir, left)
+			ballast := bustest.Occupy(t, dir, left)
 			errs := appendLarge(j, at)
 			if err := os.Remove(ballast); err != nil {
 				t.Fatal(err)
@@ -268,7 +233,7 @@ func appendLarge(j *bus.Journal, at []uint64) []error {
 // An engine on an external server, whose health it cannot query, sees from its own writes that the
 // disk of that server fails and that it works again.
 func TestReadinessOfAServerWithABrokenDisk(t *testing.T) {
-	dir := smallDisk(t)
+	dir := bustest.SmallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Listening())
 	j, err := bus.OpenJournal(t.Context(), b.Dial("engine"), "test", b.Keys(), bus.JournalOptions{Durability: bus.DurabilityCached})
 	if err != nil {
@@ -278,7 +243,7 @@ func TestReadinessOfAServerWithABrokenDisk(t *testing.T) {
 	if err := j.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ballast := occupy(t, dir, 0)
+	ballast := bustest.Occupy(t, dir, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	rec := largeCall(1)
@@ -304,7 +269,7 @@ func TestReadinessOfAServerWithABrokenDisk(t *testing.T) {
 // A snapshot uses none of the space reserved for open calls, and the unfinished snapshot of a killed
 // process is removed.
 func TestSnapshotLeavesTheReserve(t *testing.T) {
-	dir := smallDisk(t)
+	dir := bustest.SmallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
 	j := b.Journal("test")
 	mustAppend(t, j, callRecord("open", callKey("open"), message.ToolCallAsking, "ask"), 0)
@@ -320,7 +285,7 @@ func TestSnapshotLeavesTheReserve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ballast := occupy(t, dir, 4<<20)
+	ballast := bustest.Occupy(t, dir, 4<<20)
 	if err := s.Save(t.Context(), 1, make([]byte, 3<<20)); err == nil || !strings.Contains(err.Error(), "reserved for open calls") {
 		t.Errorf("3 of 4 MiB for a snapshot: %v", err)
 	}

@@ -64,7 +64,13 @@ func (w *world) lastAck() uint64 {
 
 // temporary reports whether the same request may succeed later.
 func temporary(err error) bool {
-	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded)
+	return mayStillRun(err) || errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// mayStillRun reports whether an engine refuses to run a call again because it has not yet listened
+// for a whole lease without heartbeats.
+func mayStillRun(err error) bool {
+	return errors.Is(err, message.ErrState) && strings.Contains(err.Error(), "may still run it")
 }
 
 // persist sends a request until it has a final answer. limit is for the first try, and tries

@@ -163,7 +163,9 @@ func (rs *runs) sendBeats(queue toolcall.Queue, r toolcall.HeartbeatRequest, lea
 	tick := time.NewTicker(heartbeatInterval(lease))
 	defer tick.Stop()
 	for {
-		rs.liveness.Hear(r.Key, r.Attempt, time.Now())
+		if c := rs.view.Call(r.Key); c != nil && c.Open() { // else nobody would forget it again
+			rs.liveness.Hear(r.Key, r.Attempt, time.Now())
+		}
 		rs.cfg.signals.Beat(queue, rs.cfg.id, r)
 		select {
 		case <-tick.C:

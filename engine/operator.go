@@ -34,8 +34,8 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call runs in its runtime, which alone can run it again", Hint: "use happened or did_not_happen"}
 		}
 		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
-			if c.Blocked == toolcall.BlockedUnknown && o.liveness.IsHeardSince(c.Key, r.Attempt, time.Now().Add(-claimTime(c))) {
-				return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "its worker still sends heartbeats, so the call would run twice", Hint: "wait for its result, or stop the worker and try again once it was silent for the lease of the tool"}
+			if err := o.checkOwnerSilent(c); err != nil {
+				return err
 			}
 			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
 				return err
@@ -53,6 +53,16 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 		}
 		return m.Step(toolcall.Resolved{Base: now, Attempt: r.Attempt, Result: res})
 	})
+}
+
+// checkOwnerSilent refuses to run a call again whose owner may still run it: this engine has not yet
+// listened for a whole lease without a heartbeat of it.
+func (o *operators) checkOwnerSilent(c *toolcall.Call) error {
+	rest := claimTime(c) - o.liveness.QuietFor(c.Key, c.Attempt.Number, time.Now())
+	if c.Blocked != toolcall.BlockedUnknown || rest <= 0 {
+		return nil
+	}
+	return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "its worker may still run it: this engine has not yet listened for a whole lease without heartbeats of the call", Hint: "wait for its result, or stop the worker and try again in " + (rest + time.Second - 1).Truncate(time.Second).String()}
 }
 
 func checkResolve(r toolcall.ResolveRequest) error {

@@ -355,6 +355,31 @@ func TestDeadlineIgnored(t *testing.T) {
 	}
 }
 
+// An engine that has just started has not listened for the worker of a blocked call, so for a lease
+// nobody can have the call run again.
+func TestRunAgainAfterRestart(t *testing.T) {
+	inHours(t, remoteTool, allow, nil, func(h *hours) {
+		h.propose()
+		h.start(1)
+		if c := h.after(2 * engine.DefaultLease); c.Blocked != toolcall.BlockedUnknown {
+			h.Fatalf("without heartbeats the call is %s %s", c.Phase(), c.Blocked)
+		}
+		if err := h.eng.Close(); err != nil {
+			h.Fatal(err)
+		}
+		h.eng = h.engine(remoteTool, allow, nil)
+		again := toolcall.ResolveRequest{Key: key, Attempt: 1, Outcome: toolcall.OutcomeRunAgain}
+		time.Sleep(engine.DefaultLease - time.Second)
+		if _, err := h.as(toolcall.RoleOperator, "olga").Resolve(h.Context(), again); !errors.Is(err, message.ErrState) || !strings.Contains(err.Error(), "try again in 1s)") {
+			h.Errorf("before the engine listened for a lease: %v", err)
+		}
+		time.Sleep(time.Second)
+		if _, err := h.as(toolcall.RoleOperator, "olga").Resolve(h.Context(), again); err != nil {
+			h.Errorf("after a lease: %v", err)
+		}
+	})
+}
+
 // A worker that dies after the engine asked it to stop is silent for a lease, so an idempotent call
 // is run again.
 func TestDeathAfterDeadline(t *testing.T) {

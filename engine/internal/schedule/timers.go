@@ -152,8 +152,9 @@ func (p *Pauses) Wait(ctx context.Context) bool {
 // declare an owner dead only after it has itself listened for a whole lease, so an
 // owner that it has not heard of counts from when it began to listen.
 type Liveness struct {
-	mu    sync.Mutex // guards heard
+	mu    sync.Mutex // guards heard and began
 	heard map[toolcall.Key]beat
+	began time.Time // when this replica began to listen; moved forward by its pauses
 }
 
 type beat struct {
@@ -162,8 +163,10 @@ type beat struct {
 	told    time.Time // when its owner was first asked to stop; zero: never
 }
 
-// NewLiveness returns a Liveness that has heard of no owner.
-func NewLiveness() *Liveness { return &Liveness{heard: map[toolcall.Key]beat{}} }
+// NewLiveness returns a Liveness that has heard of no owner and listens from now on.
+func NewLiveness() *Liveness {
+	return &Liveness{heard: map[toolcall.Key]beat{}, began: time.Now()}
+}
 
 // Hear records a sign of life.
 func (l *Liveness) Hear(key toolcall.Key, attempt int, at time.Time) {
@@ -205,28 +208,35 @@ func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.
 	return b.at
 }
 
-// IsHeardSince reports whether a sign of life of an attempt is newer than since.
-func (l *Liveness) IsHeardSince(key toolcall.Key, attempt int, since time.Time) bool {
+// QuietFor is how long this replica has listened without a sign of life of an attempt.
+func (l *Liveness) QuietFor(key toolcall.Key, attempt int, now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	b := l.heard[key]
-	return b.attempt == attempt && b.at.After(since)
+	if b := l.heard[key]; b.attempt == attempt {
+		return now.Sub(b.at)
+	}
+	return now.Sub(l.began)
 }
 
 // Excuse does not count a pause of this process as listening: it moves the last sign of
-// life of every owner, and when it was asked to stop, forward by the pause.
+// life of every owner, when it was asked to stop, and when this process began to listen,
+// forward by the pause.
 func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key, b := range l.heard {
-		for _, at := range []*time.Time{&b.at, &b.told} {
-			if at.IsZero() {
-				continue
-			}
-			if *at = at.Add(pause); at.After(now) {
-				*at = now
-			}
+	excuse := func(at time.Time) time.Time {
+		switch moved := at.Add(pause); {
+		case at.IsZero():
+			return at
+		case moved.After(now):
+			return now
+		default:
+			return moved
 		}
+	}
+	l.began = excuse(l.began)
+	for key, b := range l.heard {
+		b.at, b.told = excuse(b.at), excuse(b.told)
 		l.heard[key] = b
 	}
 }

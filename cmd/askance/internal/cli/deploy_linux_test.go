@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -390,30 +391,13 @@ func TestServeAsRoot(t *testing.T) {
 
 // On a full disk askance serve says what to do, and commands can read the journal.
 func TestServeOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=32m"); err != nil {
-		t.Skipf("no small file system can be mounted here: %v", err) //nolint:forbidigo // mounting needs root
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount: %v", err)
-		}
-	})
+	dir := bustest.SmallDisk(t)
 	parallel(t)
 	data := filepath.Join(dir, "data")
 	s := serveOn(t, data)
 	s.propose("r1", "c1", "boss", `{}`)
 	s.stop()
-	ballast, err := os.Create(filepath.Join(dir, "ballast"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for err == nil {
-		_, err = ballast.Write(make([]byte, 4096))
-	}
-	if err := ballast.Close(); err != nil {
-		t.Fatal(err)
-	}
+	bustest.Occupy(t, dir, 0)
 	fails(t, cli.ExitUnavailable, "no space left on device\nhint: free disk space\n", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
 	if out := ok(t, "list", "--all", "--data", data); !strings.Contains(out, "c1") {
 		t.Errorf("list printed\n%s", out)
