@@ -105,11 +105,16 @@ func fillFormat(format string, args []Word) string {
 			if verb == "%%" {
 				return "%"
 			}
-			if len(args) == 0 {
-				return ""
+			next := func() (text string) {
+				if len(args) > 0 {
+					text, args = args[0].Text, args[1:]
+				}
+				return text
 			}
-			text := args[0].Text
-			args = args[1:]
+			for strings.Contains(verb, "*") {
+				verb = strings.Replace(verb, "*", strings.ReplaceAll(next(), "*", ""), 1)
+			}
+			text := next()
 			letter := verb[len(verb)-1]
 			if plain, err := unescape(text); err == nil && letter == 'b' {
 				text = plain
@@ -119,8 +124,9 @@ func fillFormat(format string, args []Word) string {
 				most = min(most, 1)
 			}
 			if _, precision, is := strings.Cut(verb[:len(verb)-1], "."); is {
-				n, _ := strconv.Atoi(precision) // without digits it is 0
-				most = min(most, n)
+				if n, _ := strconv.Atoi(precision); n >= 0 { // without digits it is 0
+					most = min(most, n)
+				}
 			}
 			return text[:most]
 		}))
@@ -130,7 +136,7 @@ func fillFormat(format string, args []Word) string {
 	}
 }
 
-var verbs = regexp.MustCompile(`%%|%[-+ #0]*[0-9]*(?:\.[0-9]*)?[a-zA-Z]`)
+var verbs = regexp.MustCompile(`%%|%[-+ #0]*(?:\*|[0-9]*)(?:\.(?:\*|[0-9]*))?[a-zA-Z]`)
 
 // writtenFiles returns the files that a text writes; known says whether everything that
 // is written is in the text.
