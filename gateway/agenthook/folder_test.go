@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agenthook"
@@ -57,6 +58,17 @@ func preIn(d dialect.Dialect, id, tool, input, cwd string) string {
 	return strings.Replace(pre(d, id, tool, input), `"/w"`, cwd, 1)
 }
 
+// askBriefly sends an event that does not wait long for a person: the engine works through all of
+// the time that passes in a bubble.
+func (w *world) askBriefly(d dialect.Dialect, event string) answer {
+	w.t.Helper()
+	a, err := w.send(w.t.Context(), d, agenthook.Options{Hold: time.Second}, event)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return a
+}
+
 // Relative paths mean those of the event's folder. Outside the working folders, the text of a command
 // does not say which files it runs.
 func TestFolders(t *testing.T) {
@@ -99,7 +111,7 @@ func TestFolders(t *testing.T) {
 			{claude, "Bash", `{"command":"ls"}`, `null`, "cwd is not a path"},
 			{claude, "Bash", `{"command":"ls"}`, `"/` + strings.Repeat("x", toolcall.MaxCwdBytes) + `"`, "the limit is 4096"},
 		} {
-			a := w.ask(c.d, preIn(c.d, fmt.Sprint("c", i), c.tool, c.input, c.cwd))
+			a := w.askBriefly(c.d, preIn(c.d, fmt.Sprint("c", i), c.tool, c.input, c.cwd))
 			why := denied(c.d, a)
 			switch {
 			case c.want == "allow" && !allowed(c.d, a), c.want == "ask" && !strings.Contains(why, "still waiting"),
@@ -116,13 +128,13 @@ func TestApprovalOfFolder(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		w := newFolders(t, gatewaytest.In(dir), gatewaytest.Piped())
-		w.ask(d, preIn(d, "k1", "Bash", input, `"/home/dev/proj/api"`))
+		w.askBriefly(d, preIn(d, "k1", "Bash", input, `"/home/dev/proj/api"`))
 		c := w.asking()
 		if !strings.Contains(c.RequestText(), "/home/dev/proj/api") || c.Request.Cwd != "/home/dev/proj/api" || !strings.Contains(c.Summary, ", from /home/dev/proj/api") {
 			t.Errorf("the approver reads %q about %+v", c.RequestText(), c.Request)
 		}
 		w.A.Approve(gatewaytest.Ann, c.Key)
-		if a := w.ask(d, preIn(d, "k2", "Bash", input, `"/home/dev/proj/web"`)); !strings.Contains(denied(d, a), "still waiting") {
+		if a := w.askBriefly(d, preIn(d, "k2", "Bash", input, `"/home/dev/proj/web"`)); !strings.Contains(denied(d, a), "still waiting") {
 			t.Errorf("the approval for another folder: %+v", a)
 		}
 		if why := denied(d, w.ask(d, preIn(d, "k1", "Bash", input, `"/home/dev/proj/web"`))); !strings.Contains(why, "in another folder") {
@@ -175,7 +187,7 @@ func TestLongFolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFolders(t, gatewaytest.In(dir), gatewaytest.Piped())
 		folder := "/home/dev/" + strings.Repeat("é", 500) + "/end"
-		w.ask(d, preIn(d, "k1", "Bash", `{"command":"make"}`, `"`+folder+`"`))
+		w.askBriefly(d, preIn(d, "k1", "Bash", `{"command":"make"}`, `"`+folder+`"`))
 		want := ", from /home/dev/" + strings.Repeat("é", 29) + "…" + strings.Repeat("é", 36) + "/end"
 		if c := w.asking(); !strings.HasSuffix(c.Summary, want) || c.Request.Cwd != folder {
 			t.Errorf("the summary is %q of %q", c.Summary, c.Request.Cwd)
