@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -56,9 +55,7 @@ func TestDeafServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := c.start("tools/call", `{"name":"lookup","arguments":{"x":"`+strings.Repeat("x", 200<<10)+`"}}`)
-	for w.runs() == 0 {
-		runtime.Gosched()
-	}
+	until(t, "the tool runs", func() bool { return w.runs() > 0 })
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
 	w.A.Finished(w.only().Key)
 	c.stop()
@@ -165,13 +162,9 @@ func TestIdempotentRunsElsewhere(t *testing.T) {
 	for _, c := range []*client{first, second} {
 		c.initialize("{}")
 		c.start("tools/call", `{"name":"lookup","arguments":{"gate":1}}`)
-		for w.runs() == 0 {
-			runtime.Gosched()
-		}
+		until(t, "the tool runs", func() bool { return w.runs() > 0 })
 	}
-	for !taken.Load() {
-		runtime.Gosched()
-	}
+	until(t, "the call is taken", taken.Load)
 	if err := os.WriteFile(w.ran+".open", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -218,9 +211,7 @@ func TestCancelledAndApproved(t *testing.T) {
 	id := c.start("tools/call", `{"name":"browse","arguments":{}}`)
 	w.asking()
 	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
-	for !s.asked.Load() {
-		runtime.Gosched()
-	}
+	until(t, "the server asks", s.asked.Load)
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
 	w.A.Finished(w.only().Key)
 	if call := w.only(); !strings.Contains(call.Result.Output.String(), "did not run") || w.runs() != 0 {
@@ -407,14 +398,15 @@ func TestClientDoesNotRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
+	if err := conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil { // so that the flood does not fit
+		t.Fatal(err)
+	}
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + strings.Replace(meta, `{`, `{"progressToken":1,`, 1) + `,"name":"lookup","arguments":{"flood":1}}}`
 	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: lookup\r\nContent-Length: %d\r\n\r\n%s", server.Listener.Addr(), len(body), body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for w.runs() == 0 {
-		runtime.Gosched()
-	}
+	until(t, "the tool runs", func() bool { return w.runs() > 0 })
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + meta + `,"name":"lookup","arguments":{}}}`
 	if status, text := post(t, server.URL, "lookup", call, func(*http.Request) {}); !strings.Contains(text, "did lookup") {
 		t.Errorf("%d %s", status, text)

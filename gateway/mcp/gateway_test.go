@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +42,18 @@ func newWorld(t *testing.T) *world {
 func (w *world) runs() int {
 	b, _ := os.ReadFile(w.ran)
 	return strings.Count(string(b), "\n")
+}
+
+// until waits for a change that is made without a notification.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(gatewaytest.Patience); !ok(); <-tick.C {
+		if time.Now().After(end) {
+			t.Fatalf("it did not happen that %s", what)
+		}
+	}
 }
 
 func (w *world) config(era string, change ...func(*mcp.Config)) mcp.Config {
@@ -378,9 +389,9 @@ func TestRestart(t *testing.T) {
 	c.stop()
 	c = w.connect("legacy", short)
 	c.initialize("{}")
-	for !strings.Contains(c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+lost+`"}}`), "may have happened") {
-		runtime.Gosched() // the call may still be being looked up
-	}
+	until(t, "the call is looked up", func() bool {
+		return strings.Contains(c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+lost+`"}}`), "may have happened")
+	})
 	if n := w.runs(); n != 2 {
 		t.Errorf("the tool ran %d times: a lost call ran again", n)
 	}

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -323,17 +322,13 @@ func TestInterruptedWhileRunning(t *testing.T) {
 	c := w.connect("legacy")
 	c.initialize("{}")
 	id := c.start("tools/call", `{"name":"lookup","arguments":{"hang":1}}`)
-	for w.runs() == 0 {
-		runtime.Gosched()
-	}
+	until(t, "the tool runs", func() bool { return w.runs() > 0 })
 	key := w.keyOf(w.lastCall())
 	if _, err := w.A.Client(gatewaytest.Olga).Interrupt(t.Context(), toolcall.InterruptRequest{Session: key.Session, Reply: key.Reply}); err != nil {
 		t.Fatal(err)
 	}
 	wants(t, c.read(), `"id":`+id+",", `"isError":true`, "interrupted")
-	for w.runs() == 1 { // until the server has recorded the cancellation
-		runtime.Gosched()
-	}
+	until(t, "the server records the cancellation", func() bool { return w.runs() > 1 })
 	if b, _ := os.ReadFile(w.ran); !strings.HasSuffix(string(b), "cancelled\n") {
 		t.Errorf("the server was not told: %s", b)
 	}

@@ -3,7 +3,6 @@ package mcp_test
 import (
 	"context"
 	"os"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,9 +66,7 @@ func TestUnknownWhileAway(t *testing.T) {
 	c.initialize("{}")
 	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"die":1}}`), `"isError":true`, "may have happened")
 	back.Store(true)
-	for w.only().Blocked != toolcall.BlockedUnknown {
-		runtime.Gosched()
-	}
+	until(t, "the call is blocked", func() bool { return w.only().Blocked == toolcall.BlockedUnknown })
 }
 
 // A gateway that finds a blocked call does not run it: an operator may be about to resolve it.
@@ -93,9 +90,7 @@ func TestForbiddenCallRunsElsewhere(t *testing.T) {
 	first := w.connect("legacy")
 	first.initialize("{}")
 	first.start("tools/call", `{"name":"lookup","arguments":{"gate":1}}`)
-	for w.runs() == 0 {
-		runtime.Gosched()
-	}
+	until(t, "the tool runs", func() bool { return w.runs() > 0 })
 	var asked atomic.Bool
 	second := w.connect("legacy", faulty{begin: func() error {
 		asked.Store(true)
@@ -103,9 +98,7 @@ func TestForbiddenCallRunsElsewhere(t *testing.T) {
 	}}.between)
 	second.initialize("{}")
 	second.start("tools/call", `{"name":"lookup","arguments":{"gate":1}}`)
-	for !asked.Load() {
-		runtime.Gosched()
-	}
+	until(t, "the second gateway asks", asked.Load)
 	if err := os.WriteFile(w.ran+".open", nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -132,16 +125,12 @@ func TestReportsAtTheEnd(t *testing.T) {
 	first := other.connect("legacy")
 	first.initialize("{}")
 	first.start("tools/call", `{"name":"lookup","arguments":{"hang":1}}`)
-	for known.runs() == 0 || other.runs() == 0 {
-		runtime.Gosched()
-	}
+	until(t, "both tools run", func() bool { return known.runs() > 0 && other.runs() > 0 })
 	var taken atomic.Bool
 	second := other.connect("legacy", faulty{begin: func() error { taken.Store(true); return nil }}.between)
 	second.initialize("{}")
 	second.start("tools/call", `{"name":"lookup","arguments":{"hang":1}}`)
-	for !taken.Load() {
-		runtime.Gosched()
-	}
+	until(t, "the call is taken", taken.Load)
 	back.Store(time.Now().Add(5500 * time.Millisecond).UnixNano()) // Close waits 5 s before it ends what runs
 	var wg sync.WaitGroup
 	wg.Go(late.stop)
