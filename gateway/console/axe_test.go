@@ -16,7 +16,7 @@ import (
 const axeFile = "../testdata/node/node_modules/axe-core/axe.min.js"
 
 // accessible checks the page against the rules of WCAG 2.2 AA, in light and dark mode, on a
-// desktop and on a phone, and saves screenshots.
+// desktop and on a phone.
 func (b *tab) accessible(name string) {
 	b.t.Helper()
 	axe, err := os.ReadFile(axeFile)
@@ -48,6 +48,9 @@ func (b *tab) accessible(name string) {
 				return r.violations.flatMap((v) => v.nodes.map((n) => v.id + " (" + v.help + "): " + n.target + " " + n.failureSummary)); })()`)
 			for _, v := range found {
 				b.t.Errorf("%s: %s", look, v)
+			}
+			if len(found) > 0 {
+				b.save(look)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package console_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/chromedp/cdproto/input"
 	cdplog "github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -81,10 +84,20 @@ func world(t *testing.T, opts ...gatewaytest.Option) *gatewaytest.World {
 	return gatewaytest.New(t, opts...)
 }
 
-// tab is a page of the browser, with its own cookies.
+// page is a tab of the browser, with its own cookies. Tests use it one after the other, because a
+// new one costs a window with all its processes.
+type page struct {
+	ctx  context.Context //nolint:containedctx // it is the tab: what chromedp knows of it
+	user atomic.Pointer[tab]
+}
+
+// idle are the pages that no test uses. The tests of this package run one after the other.
+var idle []*page
+
+// tab is a page while one test uses it.
 type tab struct {
 	t   *testing.T
-	ctx context.Context //nolint:containedctx // it is the tab: what chromedp knows of it
+	ctx context.Context //nolint:containedctx // that of its page
 	w   *gatewaytest.World
 
 	mu       sync.Mutex // guards the fields below
@@ -97,18 +110,56 @@ type tab struct {
 func open(t *testing.T, w *gatewaytest.World, who string) *tab {
 	t.Helper()
 	b := &tab{t: t, w: w}
-	var cancel context.CancelFunc
-	b.ctx, cancel = chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.hear))
-	t.Cleanup(cancel)
-	if err := chromedp.Do(b.ctx); err != nil { // the tab lives as long as this context
-		t.Fatal("open a tab: ", err)
-	}
-	command(b, network.Enable, network.EnableParams{})
-	command(b, cdplog.Enable, cdp.Empty{})
+	p := b.idlePage()
+	b.ctx = p.ctx
+	p.user.Store(b)
 	command(b, network.SetCookie, network.SetCookieParams{Name: "who", Value: "alpha." + who, URL: w.URL})
 	b.do(chromedp.EmulateViewport(1280, 900))
-	t.Cleanup(b.quiet)
+	t.Cleanup(func() {
+		b.quiet()
+		if !t.Failed() {
+			b.leave()
+			p.user.Store(nil)
+			idle = append(idle, p)
+		}
+	})
 	return b
+}
+
+// idlePage returns a page that no test uses, in front of all others.
+func (b *tab) idlePage() *page {
+	b.t.Helper()
+	if n := len(idle); n > 0 {
+		p := idle[n-1]
+		idle = idle[:n-1]
+		b.ctx = p.ctx
+		command(b, cdppage.BringToFront, cdp.Empty{})
+		return p
+	}
+	p := &page{}
+	var cancel context.CancelFunc
+	p.ctx, cancel = chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), chromedp.WithListener(func(ev any) {
+		if b := p.user.Load(); b != nil {
+			b.hear(ev)
+		}
+	}))
+	_ = cancel                                 // the browser ends all its tabs
+	if err := chromedp.Do(p.ctx); err != nil { // the tab lives as long as this context
+		b.t.Fatal("open a tab: ", err)
+	}
+	b.ctx = p.ctx
+	command(b, network.Enable, network.EnableParams{})
+	command(b, cdplog.Enable, cdp.Empty{})
+	return p
+}
+
+// leave undoes what a test did to its page.
+func (b *tab) leave() {
+	b.t.Helper()
+	b.do(chromedp.Navigate("about:blank"))
+	command(b, network.ClearBrowserCookies, cdp.Empty{})
+	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{})
+	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{})
 }
 
 func (b *tab) hear(ev any) {
@@ -162,7 +213,7 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
-		b.shot("failed")
+		b.save("failed")
 		b.t.Fatalf("the browser failed: %v\n%s", err, b.text())
 	}
 }
@@ -202,7 +253,7 @@ func (b *tab) until(js string) {
 			return
 		}
 		if ctx.Err() != nil || !strings.Contains(err.Error(), "context") && !strings.Contains(err.Error(), "navigated") { // the page that was evaluated is gone
-			b.shot("failed")
+			b.save("failed")
 			b.t.Fatalf("waiting for %s: %v\n%s", js, err, b.text())
 		}
 	}
@@ -273,8 +324,18 @@ func (b *tab) dark(on bool) {
 // artifacts is the folder for screenshots, outside of git.
 const artifacts = "artifacts"
 
-// shot saves a screenshot of the page.
+var shots = flag.Bool("shots", false, "save screenshots of all pages in "+artifacts)
+
+// shot saves a screenshot of the page if the flag shots is set.
 func (b *tab) shot(name string) {
+	b.t.Helper()
+	if *shots {
+		b.save(name)
+	}
+}
+
+// save saves a screenshot of the page.
+func (b *tab) save(name string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
@@ -318,11 +379,14 @@ func (b *tab) choose(selector, value string) {
 	b.do(chromedp.SetValue(chromedp.CSS(selector), value))
 }
 
-// whole saves a screenshot of the whole page, regardless of its length.
+// whole saves a screenshot of the whole page, regardless of its length, if the flag shots is set.
 func (b *tab) whole(name string) {
 	b.t.Helper()
+	if !*shots {
+		return
+	}
 	height := eval[int64](b, "document.documentElement.scrollHeight")
 	b.do(chromedp.EmulateViewport(1440, height))
-	b.shot(name + "-whole")
+	b.save(name + "-whole")
 	b.do(chromedp.EmulateViewport(1280, 900))
 }

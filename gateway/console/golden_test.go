@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/askance-dev/askance/gateway"
@@ -93,19 +94,17 @@ const still = `(() => {
 func (b *tab) picture(reduce int) *image.RGBA {
 	b.t.Helper()
 	eval[bool](b, still)
-	data, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		b.t.Fatalf("take a screenshot: %v", err)
-	}
+	fast := true
+	data := command(b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{FromSurface: &fast, OptimizeForSpeed: &fast}).Data
 	full, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
 		b.t.Fatalf("decode a screenshot: %v", err)
 	}
-	return shrink(full, reduce)
+	return shrink(full.(image.RGBA64Image), reduce)
 }
 
 // shrink averages squares of pixels. It keeps five bits of each colour to keep files small.
-func shrink(full image.Image, n int) *image.RGBA {
+func shrink(full image.RGBA64Image, n int) *image.RGBA {
 	size := full.Bounds().Size().Div(n)
 	out := image.NewRGBA(image.Rectangle{Max: size})
 	for y := range size.Y {
@@ -113,8 +112,8 @@ func shrink(full image.Image, n int) *image.RGBA {
 			var sum [3]uint32
 			for dy := range n {
 				for dx := range n {
-					r, g, b, _ := full.At(x*n+dx, y*n+dy).RGBA()
-					sum[0], sum[1], sum[2] = sum[0]+r>>8, sum[1]+g>>8, sum[2]+b>>8
+					c := full.RGBA64At(x*n+dx, y*n+dy)
+					sum[0], sum[1], sum[2] = sum[0]+uint32(c.R>>8), sum[1]+uint32(c.G>>8), sum[2]+uint32(c.B>>8)
 				}
 			}
 			of := func(v uint32) uint8 { return uint8(v/uint32(n*n)) & 0xf8 }
@@ -268,7 +267,7 @@ func (b *tab) compare(name string, width int64, reduce int, dark bool) {
 	file, is := goldenFile(name, width, dark), b.picture(reduce)
 	if *update {
 		writePicture(b.t, file, is)
-		b.shot(filepath.Base(file))
+		b.save(filepath.Base(file))
 		return
 	}
 	data, err := os.ReadFile(file)
@@ -283,7 +282,7 @@ func (b *tab) compare(name string, width int64, reduce int, dark bool) {
 	if diff := differs(is, want); diff != "" {
 		b.t.Errorf("%s looks different: %s. If that is intended, look at artifacts and run go test -update. The pictures need the fonts of fonts-dejavu", file, diff)
 		writePicture(b.t, filepath.Join(artifacts, "looks-"+filepath.Base(file)), is)
-		b.shot(filepath.Base(file))
+		b.save(filepath.Base(file))
 	}
 }
 
