@@ -169,7 +169,8 @@ UNRACED_TESTS := \
 # the machine for themselves, and their programs are built as users build them.
 # The packages without the race detector run one by one beside the others, as many of their tests
 # wait. The linters vet the test files: with -race, go test would vet them and all they import once
-# more.
+# more. A process with the race detector sleeps for a second when it ends, in case that goroutines
+# are left that race: tests wait for theirs, and start hundreds of such processes.
 .PHONY: race
 race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
@@ -178,7 +179,7 @@ race: node ## Run all tests, with the race detector where there is a C compiler.
 	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; test="$(GO) test -vet=off -count=1 -timeout 15m"; \
 	  single=$$(printf '%s\n' $(UNRACED_TESTS) | sed 's/.*://' | paste -sd '|'); \
 	  (failed=; check $$test -p 1 $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); [ -z "$$failed" ]) & others=$$!; \
-	  check $$test $(RACE) -p $$(nproc) -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
+	  check env GORACE=atexit_sleep_ms=10 $$test $(RACE) -p $$(nproc) -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
 	  wait $$others || failed=1; \
 	  check $$test -run "^($$single)\$$" $(TESTFLAGS) $$(printf './%s\n' $(UNRACED_TESTS) | sed 's/:.*//' | sort -u); \
 	  check $$test $(TESTFLAGS) ./e2e; \
