@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -98,7 +99,7 @@ func (f *folder) serve(ctx context.Context, e *engine.Engine) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(f.endpoint(), []byte(f.server.URL()+"\n"), 0o600)
+	return plainfile.Replace(f.endpoint(), []byte(f.server.URL()+"\n")) // writes through no link
 }
 
 // stopServing stops accepting requests of other processes.

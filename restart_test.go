@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -216,5 +217,27 @@ func TestCallerOverNATS(t *testing.T) {
 	open(t, echo, echo, askance.Data(data))
 	if _, err := os.Stat(endpoint); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the endpoint file of a killed process is left: %v", err)
+	}
+}
+
+// linker puts a link in the place of a file whenever something is logged.
+type linker struct{ from, to string }
+
+func (l linker) Enabled(context.Context, slog.Level) bool  { _ = os.Symlink(l.to, l.from); return true }
+func (l linker) Handle(context.Context, slog.Record) error { return nil }
+func (l linker) WithAttrs([]slog.Attr) slog.Handler        { return l }
+func (l linker) WithGroup(string) slog.Handler             { return l }
+
+// The address of the server is not written through a link that another user puts in its place.
+func TestEndpointFollowsNoLink(t *testing.T) {
+	t.Parallel()
+	data, victim := t.TempDir(), filepath.Join(t.TempDir(), "victim")
+	endpoint := filepath.Join(data, "endpoint")
+	open(t, echo, echo, askance.Data(data), askance.Listen("127.0.0.1:0"), askance.Logger(slog.New(linker{endpoint, victim})))
+	if _, err := os.Stat(victim); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the other file: %v", err)
+	}
+	if info, err := os.Lstat(endpoint); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the address is %v, %v", info, err)
 	}
 }

@@ -61,7 +61,7 @@ func core() []Row {
 	return []Row{
 		{
 			Folder:    ".",
-			Own:       []string{"message", "message/api", "toolcall", "permission", "engine", "executor", "bus", "bus/keyfile", "bus/creds", "bus/embed"},
+			Own:       []string{"message", "message/api", "toolcall", "permission", "engine", "executor", "bus", "bus/keyfile", "bus/creds", "bus/embed", "internal/plainfile"},
 			Libraries: []string{"github.com/google/jsonschema-go", "github.com/nats-io/nats.go"},
 			Why:       "the short way into a Go program: it joins engine, executor and bus, and makes schemas of Go types",
 		},

@@ -87,7 +87,8 @@ func Write(op, path string, write func(io.Writer) error) error {
 	if err != nil {
 		return Error(op, path, err)
 	}
-	f, err := os.OpenFile(path+Unfinished, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	_ = os.Remove(path + Unfinished) // of a killed process; a link that replaces it is not followed
+	f, err := os.OpenFile(path+Unfinished, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return Error(op, path, err)
 	}

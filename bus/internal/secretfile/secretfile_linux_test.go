@@ -2,6 +2,7 @@ package secretfile_test
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,5 +48,19 @@ func TestSecretOfAnotherUser(t *testing.T) {
 		if (got == nil) != c.want {
 			t.Errorf("user %d reads %s of user %d: %v", c.as, c.mode, c.owner, got)
 		}
+	}
+}
+
+// What another user puts in the place of the temporary file is not written through.
+func TestWriteFollowsNoLink(t *testing.T) {
+	path, victim := filepath.Join(t.TempDir(), "archive"), filepath.Join(t.TempDir(), "victim")
+	if err := errors.Join(os.WriteFile(victim, []byte("old"), 0o600), os.Symlink(victim, path+secretfile.Unfinished)); err != nil {
+		t.Fatal(err)
+	}
+	err := secretfile.Write("test", path, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err })
+	old, err2 := os.ReadFile(victim)
+	now, err3 := os.ReadFile(path)
+	if err := errors.Join(err, err2, err3); err != nil || string(old) != "old" || string(now) != "new" {
+		t.Errorf("the other file has %q and the written one %q, %v", old, now, err)
 	}
 }
