@@ -13,6 +13,7 @@ type session struct {
 	live inflight
 	open int       // requests and streams; the server's mutex guards it
 	used time.Time // when the last of them began or ended; the same
+	idle *time.Timer
 
 	mu     sync.Mutex // guards the rest
 	queue  []*frame   // for the client's stream
@@ -73,16 +74,13 @@ func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal stri
 	s.carryOut(r, ses.peer, newExchange(ses.peer, f, a.send), a, &ses.live, errGone)
 }
 
-// add stores a session, after it has removed unused ones.
+// add stores a session until it has not been used for long: an approval may take longer.
 func (s *httpServer) add(ses *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	own := 0
-	for id, old := range s.sessions {
-		if old.open == 0 && time.Since(old.used) > sessionIdle { // an approval may take longer
-			delete(s.sessions, id)
-			old.end()
-		} else if old.peer.principal == ses.peer.principal {
+	for _, other := range s.sessions {
+		if other.peer.principal == ses.peer.principal {
 			own++
 		}
 	}
@@ -91,6 +89,14 @@ func (s *httpServer) add(ses *session) bool {
 	}
 	s.sessions[ses.id] = ses
 	s.g.adopt(ses.peer)
+	ses.idle = time.AfterFunc(sessionIdle, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if ses.open == 0 && time.Since(ses.used) >= sessionIdle {
+			delete(s.sessions, ses.id)
+			ses.end()
+		}
+	})
 	return true
 }
 
@@ -118,6 +124,9 @@ func (s *httpServer) leave(ses *session) {
 	defer s.mu.Unlock()
 	ses.open--
 	ses.used = time.Now()
+	if s.sessions[ses.id] == ses { // else it has ended
+		ses.idle.Reset(sessionIdle)
+	}
 }
 
 // serveSession serves the stream of a session, or ends the session.
@@ -196,6 +205,7 @@ func (ses *session) enqueue(f *frame) {
 func (ses *session) end() {
 	ses.once.Do(func() {
 		close(ses.ended)
+		ses.idle.Stop()
 		ses.live.leave()
 		ses.peer.g.retire(ses.peer)
 	})
