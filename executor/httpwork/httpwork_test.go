@@ -132,6 +132,53 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// After the token was replaced, attempts keep the one that started them until the server refuses it, and
+// a waiting worker goes on with the new one.
+func TestReplacedToken(t *testing.T) {
+	has, refused, used, status := "first", "", "", 401
+	tr := dial(t, httpwork.Config{URL: "http://h", Queue: toolcall.Queue{Tool: "job"}, Token: func() (string, error) { return has, nil }, Client: &http.Client{
+		Transport: roundTrip(func(r *http.Request) *http.Response {
+			w := httptest.NewRecorder()
+			used = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+			if r.URL.Path == "/v1/work/next" {
+				has, refused = "third", used
+			}
+			if used == refused {
+				problem(status, message.CodeForbidden)(w, r)
+			} else {
+				body(200, "application/json", `{"state":"finished"}`)(w, r)
+			}
+			return w.Result()
+		}),
+	}})
+	if _, err := tr.Start(t.Context(), toolcall.StartRequest{Claim: "a"}); err != nil || used != "first" {
+		t.Fatalf("Start with the token %q: %v", used, err)
+	}
+	has = "second"
+	for claim, want := range map[string]string{"a": "first", "b": "second"} {
+		if _, err := tr.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Claim: claim}); err != nil || used != want {
+			t.Errorf("the heartbeat of %s has the token %q: %v", claim, used, err)
+		}
+	}
+	refused = "first"
+	if _, err := tr.Result(t.Context(), toolcall.ResultRequest{Claim: "a"}); err == nil || errors.Is(err, message.ErrForbidden) {
+		t.Errorf("Result with the refused token: %v", err)
+	}
+	if _, err := tr.Result(t.Context(), toolcall.ResultRequest{Claim: "a"}); err != nil || used != "second" {
+		t.Errorf("Result with the token %q: %v", used, err)
+	}
+	for _, status = range []int{401, 403} {
+		has = "second"
+		if _, err := tr.Next(t.Context()); err == nil || errors.Is(err, message.ErrForbidden) {
+			t.Errorf("Next whose token was replaced: %v", err)
+		}
+	}
+}
+
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r), nil }
+
 // fakeTasks answers requests for tasks in turn, and records the acknowledgements.
 type fakeTasks struct {
 	replies []string

@@ -10,7 +10,8 @@
 //   - Only a reply that can come from an engine is final. A proxy's status page, a
 //     redirect, a broken body or a refused token says nothing about an attempt: the
 //     Worker sends the request again.
-//   - The token is read again for each request, and goes only to the configured server.
+//   - The token is read again for each request, and goes only to the configured server. After a
+//     token was replaced, an attempt keeps the one that started it until the server refuses that.
 //   - A Next whose context ends closes its connection, so that the server returns the
 //     task to the queue.
 //
@@ -34,6 +35,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -58,8 +60,9 @@ type Config struct {
 // Transport implements executor.Transport. All methods are safe for concurrent use.
 type Transport struct {
 	api.WorkerMethods
-	cfg  Config
-	base *url.URL
+	cfg    Config
+	base   *url.URL
+	tokens sync.Map // of the attempts that run, by claim: another token can have another name
 }
 
 // New checks the configuration and returns a Transport. It sends nothing.
@@ -228,7 +231,11 @@ func (t *Transport) Call(ctx context.Context, op *api.Operation, request any) (a
 	if op.HTTP == nil || !strings.HasPrefix(op.HTTP.Path, "/v1/work/") {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "it is not an operation of workers", Hint: "use another client"}
 	}
-	r, err := t.newRequest(ctx, op, request)
+	token, claim, err := t.tokenFor(request)
+	if err != nil {
+		return nil, fmt.Errorf("%s: the token cannot be read: %w", op.Name, err)
+	}
+	r, err := t.newRequest(ctx, op, request, token)
 	if err != nil {
 		return nil, err
 	}
@@ -247,6 +254,12 @@ func (t *Transport) Call(ctx context.Context, op *api.Operation, request any) (a
 	case len(body) > maxReply:
 		return nil, fmt.Errorf("%s: the reply is larger than %d bytes", op.Name, maxReply)
 	case res.StatusCode != http.StatusOK:
+		if res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden && op == api.Next.Operation { // 403: it ended while the server held the request
+			t.tokens.Delete(claim)
+			if now, _, err := t.tokenFor(request); err == nil && now != token {
+				return nil, fmt.Errorf("%s: the token was replaced meanwhile", op.Name)
+			}
+		}
 		return nil, refusal(op, res, body)
 	}
 	reply, err := op.DecodeReply(maxReply, body)
@@ -256,16 +269,39 @@ func (t *Transport) Call(ctx context.Context, op *api.Operation, request any) (a
 	if err != nil {
 		return nil, fmt.Errorf("%s: the reply is not from askance: %w", op.Name, err)
 	}
+	switch op {
+	case api.Start.Operation:
+		t.tokens.Store(claim, token)
+	case api.Result.Operation:
+		t.tokens.Delete(claim)
+	}
 	return reply, nil
 }
 
-func (t *Transport) newRequest(ctx context.Context, op *api.Operation, request any) (*http.Request, error) {
-	token, err := t.cfg.Token()
-	if err != nil {
-		return nil, fmt.Errorf("%s: the token cannot be read: %w", op.Name, err)
+// tokenFor returns the token for a request, and the claim that it names.
+func (t *Transport) tokenFor(request any) (token, claim string, err error) {
+	switch r := request.(type) {
+	case toolcall.StartRequest:
+		claim = r.Claim
+	case toolcall.HeartbeatRequest:
+		claim = r.Claim
+	case toolcall.ProgressRequest:
+		claim = r.Claim
+	case toolcall.ResultRequest:
+		claim = r.Claim
 	}
+	if first, ok := t.tokens.Load(claim); ok {
+		token, _ = first.(string)
+		return token, claim, nil
+	}
+	token, err = t.cfg.Token()
+	return token, claim, err
+}
+
+func (t *Transport) newRequest(ctx context.Context, op *api.Operation, request any, token string) (*http.Request, error) {
 	var body []byte
 	if op.HTTP.Method != http.MethodGet {
+		var err error
 		if body, err = encodeBody(request); err != nil {
 			return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the request has no JSON form", Hint: "report an error as the result", Err: err}
 		}
