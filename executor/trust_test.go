@@ -133,7 +133,7 @@ func TestTaskOfAnotherSpace(t *testing.T) {
 				if runs > 0 {
 					return
 				}
-				if err := r.worker.Close(); !errors.Is(err, message.ErrForbidden) || !strings.Contains(err.Error(), "check the worker's token") {
+				if err := r.worker.Close(); !errors.Is(err, message.ErrInvalid) || !strings.Contains(err.Error(), "check the worker's token") {
 					t.Errorf("the worker ended with %v", err)
 				}
 				if k := r.offer("call-2"); r.engine.Call(k).Delivered != 0 {

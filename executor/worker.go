@@ -74,7 +74,7 @@ func NewWorker(t Transport, tool string, h Handler, keys toolcall.KeySet, opts .
 //
 // The error is nil after a clean drain, an *UndeliveredError if outcomes could not be
 // delivered, and a *message.Error with CodeForbidden if the worker may not take this
-// tool's tasks, or gets one of another space. An engine that cannot be reached is not an
+// tool's tasks, or CodeInvalid if it gets one of another space. An engine that cannot be reached is not an
 // error: Run waits for it.
 func (w *Worker) Run(ctx context.Context) error {
 	fetch, stop := context.WithCancelCause(ctx)
@@ -140,7 +140,7 @@ func (w *Worker) end(cause error) error {
 	if len(w.owed) > 0 {
 		w.err = &UndeliveredError{Attempts: w.owed}
 	}
-	if isPermanent(cause) {
+	if code(cause) != "" {
 		w.err = errors.Join(fmt.Errorf("executor: take tasks of tool %s: %w", w.tool, cause), w.err)
 	}
 	return w.err
@@ -199,7 +199,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) boo
 	now := time.Now()
 	refusal := check(task.Record, toolcall.Queue{Tool: w.tool, Route: w.route}, keys, now)
 	if space := task.Record.Call.Space; w.space != "" && space != w.space {
-		refusal = &message.Error{Code: message.CodeForbidden, What: fmt.Sprintf("it is a call of the space %q, and this worker runs those of %q", space, w.space), Hint: "check the worker's token"}
+		refusal = &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("it is a call of the space %q, and this worker runs those of %q", space, w.space), Hint: "check the worker's token"}
 		defer w.fail(refusal) // each further task that it returned would bring a call closer to being blocked
 	}
 	if refusal == nil {
