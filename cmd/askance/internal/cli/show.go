@@ -342,7 +342,11 @@ func stillAsksText(c *toolcall.Call) string {
 	what, n := "needs approval (", len(c.Votes)
 	switch {
 	case n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited:
-		return votesSoFar(c) + "waiting for other approvers, digest " + c.Digest
+		delegated := ""
+		if v := c.Votes[n-1]; v.Kind == toolcall.ResponseDelegate {
+			delegated = term.SafeLine(asked.Said(v)) + ", "
+		}
+		return votesSoFar(c) + delegated + "waiting for other approvers, digest " + c.Digest
 	case n > 0:
 		what = "needs another approval ("
 	}

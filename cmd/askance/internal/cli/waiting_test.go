@@ -49,7 +49,7 @@ func TestSeveralAgree(t *testing.T) {
 	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "waiting for other approvers")
 	has(ok(t, as("ann", "list")...), "[1 approved, 1 missing] pay")
 	fails(t, cli.ExitForbidden, "is not an approver of this approval request", as("ann", "delegate", "c", "--to", "zoe", "--yes")...)
-	has(ok(t, as("cy", "delegate", "c", "--to", "bob", "--note", "yours", "--yes")...), "waiting for other approvers")
+	has(ok(t, as("cy", "delegate", "c", "--to", "bob", "--note", "yours", "--yes")...), "delegated to bob, waiting for other approvers")
 	has(ok(t, as("bob", "edit", "c", "--args", `{"cents":400}`, "--yes")...), "needs another approval", "1 approved, 1 missing")
 	has(ok(t, as("bob", "show", "c")...), "void: the arguments changed", "approved by bob (NATS, not authenticated), 1 missing", "delegate by approver cy", "yours")
 	show := decode[toolcall.ShowReply](t, ok(t, as("bob", "show", "c", "--json")...))
