@@ -273,7 +273,6 @@ func (l *load) lockDeciding(ctx context.Context) (release func(), err error) {
 type stream struct {
 	sse     *gateway.SSE
 	peer    wire.Peer
-	order   wire.Verifier
 	history *wire.History // the client's messages so far
 	buf     []byte
 	ended   bool // RUN_FINISHED or RUN_ERROR was sent
@@ -282,24 +281,16 @@ type stream struct {
 
 // newStream begins a reply to a client that has these messages.
 func newStream(w http.ResponseWriter, in *wire.RunInput, peer wire.Peer, log *slog.Logger) *stream {
-	s := &stream{sse: gateway.NewSSE(w), peer: peer, history: wire.NewHistory(in.Messages), log: log}
-	s.order.Seed(in.Messages)
-	return s
+	return &stream{sse: gateway.NewSSE(w), peer: peer, history: wire.NewHistory(in.Messages), log: log}
 }
 
-// send sends events. An event that would break the order of the stream is our defect: the run
-// ends with an error, so that the client does not fail over it.
+// send sends events until one ends the run.
 func (s *stream) send(events ...wire.Event) error {
 	for _, e := range events {
 		if s.ended {
 			return nil
 		}
 		e, _ = s.peer.Adapt(e)
-		if err := s.order.Check(e); err != nil {
-			s.log.Error("an event out of order was held back", "event", wire.TypeOf(e), "err", err)
-			s.ended = true
-			return s.write(&wire.RunError{Message: "the run cannot be shown any further; connect again", Code: new(string(message.CodeInternal))})
-		}
 		if err := s.write(e); err != nil {
 			return err
 		}

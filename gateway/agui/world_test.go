@@ -180,7 +180,7 @@ func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each 
 }
 
 func (c *client) read(a *response, in *wire.RunInput, body io.Reader, each func(wire.Event)) error {
-	v := wire.Verifier{Strict: !c.lenient}
+	v := aguitest.Verifier{Strict: !c.lenient}
 	v.Seed(in.Messages)
 	r := aguitest.NewReader(body, &aguitest.Decoder{Strict: true})
 	for {

@@ -1,7 +1,6 @@
 package aguitest
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -46,7 +45,7 @@ func chunkOf(e agui.Event) (chunk, bool) {
 	}
 }
 
-// Expand returns the separate events for e. The error is an *[agui.OrderError].
+// Expand returns the separate events for e. The error is an *[OrderError].
 func (c *Chunks) Expand(e agui.Event) ([]agui.Event, error) {
 	if ch, ok := chunkOf(e); ok {
 		return c.chunk(e, ch)
@@ -206,19 +205,6 @@ func valueOr[T any](p *T, absent T) T {
 	return *p
 }
 
-// owner says whose work an item is: a subagent's or, if untagged, the agent's own.
-type owner struct {
-	tagged bool
-	id     string
-}
-
-func ownerOf(tag *string) owner {
-	if tag == nil {
-		return owner{}
-	}
-	return owner{true, *tag}
-}
-
 // tagOf returns the subagentRunId of an event, if it is tagged.
 func tagOf(e agui.Event) *string {
 	if f := reflect.ValueOf(e).Elem().FieldByName("Tagged"); f.IsValid() {
@@ -228,19 +214,19 @@ func tagOf(e agui.Event) *string {
 }
 
 func chunkError(e agui.Event, format string, args ...any) error {
-	return &agui.OrderError{Rule: agui.RuleChunk, Event: agui.TypeOf(e), What: fmt.Sprintf(format, args...)}
+	return orderError(RuleChunk, e, format, args...)
 }
 
-// Verifier is an [agui.Verifier] that also takes chunk events, as the client does.
-type Verifier struct {
-	agui.Verifier
+// ClientVerifier is a [Verifier] that also takes chunk events, as the client does.
+type ClientVerifier struct {
+	Verifier
 
 	chunks Chunks
 	err    error
 }
 
 // Check checks the next event. The first error stays.
-func (v *Verifier) Check(e agui.Event) error {
+func (v *ClientVerifier) Check(e agui.Event) error {
 	if v.err != nil {
 		return v.err
 	}
@@ -257,7 +243,7 @@ func (v *Verifier) Check(e agui.Event) error {
 }
 
 // Close checks that the stream may end here.
-func (v *Verifier) Close() error {
+func (v *ClientVerifier) Close() error {
 	if v.err != nil {
 		return v.err
 	}

@@ -94,7 +94,7 @@ func TestDecoderTranslatesThinking(t *testing.T) {
 	var seen []string
 	d := &aguitest.Decoder{OnDeviation: func(dev agui.Deviation) { seen = append(seen, fmt.Sprint(dev.Kind, " ", dev.Path)) }}
 	r := aguitest.NewReader(strings.NewReader("data: "+strings.Join(frames, "\n\ndata: ")), d)
-	var v agui.Verifier
+	var v aguitest.Verifier
 	for range frames {
 		e, err := r.Next()
 		if err != nil {

@@ -22,16 +22,12 @@
 //     accepts.
 //   - Errors are *[message.Error]s whose cause gives the position as a JSON pointer.
 //
-// A [Verifier] checks the order of a stream's events by the rules that the 1.0 client
-// enforces (its recorded results are in testdata/order) and, if Strict, by the further rules
-// of the specification. It refuses chunk events, which only clients have to expand.
-//
 // # Mapping
 //
-// A [Mapper] turns the AgentScope events of a reply into the events of AG-UI runs. A
-// Verifier accepts their order for every input. An AgentScope reply may span several runs:
-// AG-UI asks a person by ending the run with an interrupt, and the responses begin another
-// run.
+// A [Mapper] turns the AgentScope events of a reply into the events of AG-UI runs, in an order
+// that the 1.0 client and the specification allow for every input. An AgentScope reply may
+// span several runs: AG-UI asks a person by ending the run with an interrupt, and the responses
+// begin another run.
 //
 //	REPLY_START                   RUN_STARTED; also when a reply continues
 //	MODEL_CALL_START, _END        STEP_STARTED, STEP_FINISHED "model:<n>"; tokens in RUN_FINISHED.usage

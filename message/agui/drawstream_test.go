@@ -65,7 +65,7 @@ func drawStream(t *rapid.T) []agui.Event {
 
 // verdict returns the index of the first refused event, or the number of events.
 func verdict(events []agui.Event) int {
-	var v aguitest.Verifier
+	var v aguitest.ClientVerifier
 	for i, e := range events {
 		if v.Check(e) != nil {
 			return i

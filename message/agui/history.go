@@ -38,8 +38,7 @@ func (h *History) Snapshot() *MessagesSnapshot {
 // isOwn reports whether the client keeps a message without the server.
 func isOwn(m Message) bool { return m.Role == RoleActivity || m.Role == RoleReasoning }
 
-// Apply applies the next event. A chunk event, and an event out of place, changes nothing; see
-// [Verifier].
+// Apply applies the next event. A chunk event, and an event out of place, changes nothing.
 func (h *History) Apply(e Event) {
 	switch e := e.(type) {
 	case *RunStarted:
@@ -459,4 +458,12 @@ func scopeBlock(p Part) message.Block {
 		raw = nil
 	}
 	return &message.TextBlock{Text: string(raw), ID: valueOr(p.ID, "")}
+}
+
+// valueOr returns the value of an optional member, or what its absence means.
+func valueOr[T any](p *T, absent T) T {
+	if p == nil {
+		return absent
+	}
+	return *p
 }

@@ -88,7 +88,7 @@ const (
 )
 
 // Mapper turns the AgentScope events of one reply into the AG-UI events of one
-// run. [Verifier] accepts their order for every order of the input.
+// run, in an order that the client accepts for every order of the input.
 //
 // A reply may take several runs: it parks when people or the client have to respond
 // ([Mapper.Park]), and the run with the responses uses the mapper that [Mapper.Next]

@@ -123,7 +123,7 @@ func TestMapperAsks(t *testing.T) {
 // verified checks streams of one thread, run after run.
 func verified(t testing.TB, strict bool, runs ...[]agui.Event) {
 	t.Helper()
-	v := agui.Verifier{Strict: strict}
+	v := aguitest.Verifier{Strict: strict}
 	for _, run := range runs {
 		for _, e := range run {
 			if err := v.Check(e); err != nil {
@@ -382,7 +382,7 @@ func TestMapperNeverBreaksTheOrder(t *testing.T) {
 			}
 			all = append(all, m.Park(&agui.StateSnapshot{Snapshot: message.RawJSON("{}")})...)
 		}
-		loose, strict := agui.Verifier{}, agui.Verifier{Strict: true}
+		loose, strict := aguitest.Verifier{}, aguitest.Verifier{Strict: true}
 		shown := map[string]bool{}
 		for _, e := range all {
 			reshown(e, shown)

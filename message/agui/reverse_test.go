@@ -28,7 +28,7 @@ func fixed() message.Codec {
 // shows that they contain everything except the losses.
 type reverser struct {
 	codec   message.Codec
-	order   agui.Verifier
+	order   aguitest.Verifier
 	reply   message.ReplyID
 	session message.SessionID
 	blocks  map[string]string // the id of the block or call, by kind and AG-UI id

@@ -61,52 +61,52 @@ func TestVerifierRules(t *testing.T) {
 	tests := []struct {
 		name   string
 		events []agui.Event
-		loose  agui.Rule // the rule of the zero Verifier, or ""
-		strict agui.Rule
+		loose  aguitest.Rule // the rule of the zero Verifier, or ""
+		strict aguitest.Rule
 	}{
-		{"empty", nil, agui.RuleTruncated, agui.RuleTruncated},
+		{"empty", nil, aguitest.RuleTruncated, aguitest.RuleTruncated},
 		{"run", []agui.Event{start, end}, "", ""},
 		{"refused run", []agui.Event{&agui.RunError{}}, "", ""},
-		{"not started", []agui.Event{end}, agui.RuleFirst, agui.RuleFirst},
-		{"started twice", []agui.Event{start, start}, agui.RuleActive, agui.RuleActive},
+		{"not started", []agui.Event{end}, aguitest.RuleFirst, aguitest.RuleFirst},
+		{"started twice", []agui.Event{start, start}, aguitest.RuleActive, aguitest.RuleActive},
 		{"again", []agui.Event{start, end, start, &agui.RunError{}, start, end}, "", ""},
-		{"after the end", []agui.Event{start, end, &agui.Custom{}}, agui.RuleEnded, agui.RuleEnded},
+		{"after the end", []agui.Event{start, end, &agui.Custom{}}, aguitest.RuleEnded, aguitest.RuleEnded},
 		{"failed after the end", []agui.Event{start, end, &agui.RunError{}}, "", ""},
-		{"after the failure", []agui.Event{start, &agui.RunError{}, end}, agui.RuleEnded, agui.RuleEnded},
-		{"text without start", []agui.Event{start, &agui.TextMessageContent{MessageID: "m"}}, agui.RuleText, agui.RuleText},
-		{"open text", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, end}, agui.RuleOpen, agui.RuleOpen},
+		{"after the failure", []agui.Event{start, &agui.RunError{}, end}, aguitest.RuleEnded, aguitest.RuleEnded},
+		{"text without start", []agui.Event{start, &agui.TextMessageContent{MessageID: "m"}}, aguitest.RuleText, aguitest.RuleText},
+		{"open text", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, end}, aguitest.RuleOpen, aguitest.RuleOpen},
 		{"open text of a failed run", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.RunError{}}, "", ""},
-		{"open call", []agui.Event{start, call, end}, agui.RuleOpen, agui.RuleOpen},
-		{"open step", []agui.Event{start, &agui.StepStarted{StepName: "s"}, end}, agui.RuleOpen, agui.RuleOpen},
-		{"open subagent", []agui.Event{start, &agui.SubagentStarted{SubagentRunID: "s"}, end}, agui.RuleOpen, agui.RuleOpen},
-		{"step of another", []agui.Event{start, &agui.StepStarted{StepName: "s"}, &agui.StepFinished{Tagged: sub, StepName: "s"}}, agui.RuleStep, agui.RuleStep},
+		{"open call", []agui.Event{start, call, end}, aguitest.RuleOpen, aguitest.RuleOpen},
+		{"open step", []agui.Event{start, &agui.StepStarted{StepName: "s"}, end}, aguitest.RuleOpen, aguitest.RuleOpen},
+		{"open subagent", []agui.Event{start, &agui.SubagentStarted{SubagentRunID: "s"}, end}, aguitest.RuleOpen, aguitest.RuleOpen},
+		{"step of another", []agui.Event{start, &agui.StepStarted{StepName: "s"}, &agui.StepFinished{Tagged: sub, StepName: "s"}}, aguitest.RuleStep, aguitest.RuleStep},
 		{"span and message share an id", []agui.Event{
 			start, &agui.ReasoningStart{MessageID: "r"}, &agui.ReasoningMessageStart{MessageID: "r"},
 			&agui.ReasoningMessageEnd{MessageID: "r"}, &agui.ReasoningEnd{MessageID: "r"}, end,
 		}, "", ""},
-		{"call twice open", []agui.Event{start, call, call}, agui.RuleCall, agui.RuleCall},
-		{"owner", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{Tagged: sub, MessageID: "m"}}, agui.RuleOwner, agui.RuleOwner},
-		{"unknown parent", []agui.Event{start, &agui.SubagentStarted{SubagentRunID: "s", ParentSubagentRunID: new("p")}}, agui.RuleSubagent, agui.RuleSubagent},
-		{"first chunk", []agui.Event{start, &agui.ToolCallChunk{ToolCallID: new("c")}}, agui.RuleChunk, agui.RuleChunk},
+		{"call twice open", []agui.Event{start, call, call}, aguitest.RuleCall, aguitest.RuleCall},
+		{"owner", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{Tagged: sub, MessageID: "m"}}, aguitest.RuleOwner, aguitest.RuleOwner},
+		{"unknown parent", []agui.Event{start, &agui.SubagentStarted{SubagentRunID: "s", ParentSubagentRunID: new("p")}}, aguitest.RuleSubagent, aguitest.RuleSubagent},
+		{"first chunk", []agui.Event{start, &agui.ToolCallChunk{ToolCallID: new("c")}}, aguitest.RuleChunk, aguitest.RuleChunk},
 		{"chunks end by themselves", []agui.Event{start, &agui.TextMessageChunk{MessageID: new("m"), Delta: new("x")}, &agui.TextMessageChunk{Delta: new("y")}, end}, "", ""},
 
-		{"another run ends", []agui.Event{start, &agui.RunFinished{ThreadID: "t", RunID: "x"}}, "", agui.RuleIDs},
-		{"another thread", []agui.Event{start, end, &agui.RunStarted{ThreadID: "x"}, &agui.RunError{}}, "", agui.RuleThread},
-		{"interrupt id twice", []agui.Event{start, ask("i"), start, ask("i")}, "", agui.RuleInterrupt},
-		{"message id twice", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{MessageID: "m"}, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{MessageID: "m"}, end}, "", agui.RuleMessage},
-		{"result id twice", []agui.Event{start, call, called, result("m", "c"), result("m", "c"), end}, "", agui.RuleMessage},
-		{"result of an open call", []agui.Event{start, call, result("m", "c"), called, end}, "", agui.RuleResult},
-		{"result of no call", []agui.Event{start, result("m", "c"), end}, "", agui.RuleResult},
+		{"another run ends", []agui.Event{start, &agui.RunFinished{ThreadID: "t", RunID: "x"}}, "", aguitest.RuleIDs},
+		{"another thread", []agui.Event{start, end, &agui.RunStarted{ThreadID: "x"}, &agui.RunError{}}, "", aguitest.RuleThread},
+		{"interrupt id twice", []agui.Event{start, ask("i"), start, ask("i")}, "", aguitest.RuleInterrupt},
+		{"message id twice", []agui.Event{start, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{MessageID: "m"}, &agui.TextMessageStart{MessageID: "m"}, &agui.TextMessageEnd{MessageID: "m"}, end}, "", aguitest.RuleMessage},
+		{"result id twice", []agui.Event{start, call, called, result("m", "c"), result("m", "c"), end}, "", aguitest.RuleMessage},
+		{"result of an open call", []agui.Event{start, call, result("m", "c"), called, end}, "", aguitest.RuleResult},
+		{"result of no call", []agui.Event{start, result("m", "c"), end}, "", aguitest.RuleResult},
 		{"result", []agui.Event{start, call, called, result("m", "c"), end}, "", ""},
 		{"result in the next run", []agui.Event{start, call, called, ask("i"), start, result("m", "c"), end}, "", ""},
-		{"cut off", []agui.Event{start}, agui.RuleTruncated, agui.RuleTruncated},
+		{"cut off", []agui.Event{start}, aguitest.RuleTruncated, aguitest.RuleTruncated},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := ruleOf(t, &aguitest.Verifier{}, tt.events); got != tt.loose {
+			if got := ruleOf(t, &aguitest.ClientVerifier{}, tt.events); got != tt.loose {
 				t.Errorf("the client's rules: %q, want %q", got, tt.loose)
 			}
-			if got := ruleOf(t, &aguitest.Verifier{Verifier: agui.Verifier{Strict: true}}, tt.events); got != tt.strict {
+			if got := ruleOf(t, &aguitest.ClientVerifier{Verifier: aguitest.Verifier{Strict: true}}, tt.events); got != tt.strict {
 				t.Errorf("strict: %q, want %q", got, tt.strict)
 			}
 		})
@@ -115,7 +115,7 @@ func TestVerifierRules(t *testing.T) {
 
 // A resumed run contains results of calls from an earlier run.
 func TestVerifierSeed(t *testing.T) {
-	v := aguitest.Verifier{Verifier: agui.Verifier{Strict: true}}
+	v := aguitest.ClientVerifier{Verifier: aguitest.Verifier{Strict: true}}
 	v.Seed([]agui.Message{{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c"}}}})
 	got := ruleOf(t, &v, []agui.Event{
 		&agui.RunStarted{ThreadID: "t", RunID: "r"}, &agui.ToolCallResult{MessageID: "x", ToolCallID: "c"}, &agui.RunFinished{ThreadID: "t", RunID: "r"},
@@ -126,7 +126,7 @@ func TestVerifierSeed(t *testing.T) {
 }
 
 // ruleOf verifies a whole stream and returns the rule that it breaks.
-func ruleOf(t *testing.T, v *aguitest.Verifier, events []agui.Event) agui.Rule {
+func ruleOf(t *testing.T, v *aguitest.ClientVerifier, events []agui.Event) aguitest.Rule {
 	t.Helper()
 	var err error
 	for _, e := range events {
@@ -143,7 +143,7 @@ func ruleOf(t *testing.T, v *aguitest.Verifier, events []agui.Event) agui.Rule {
 	if err == nil {
 		return ""
 	}
-	var order *agui.OrderError
+	var order *aguitest.OrderError
 	if !errors.As(err, &order) || order.Error() == "" {
 		t.Fatalf("got %T %v", err, err)
 	}
@@ -172,13 +172,13 @@ func TestChunksExpandOnce(t *testing.T) {
 // No server of this module sends chunks, so a verifier takes one for a defect.
 func TestVerifierRefusesChunks(t *testing.T) {
 	for _, e := range []agui.Event{&agui.TextMessageChunk{MessageID: new("m")}, &agui.ToolCallChunk{ToolCallID: new("c"), ToolCallName: new("n")}, &agui.ReasoningMessageChunk{MessageID: new("r")}} {
-		var v agui.Verifier
+		var v aguitest.Verifier
 		if err := v.Check(&agui.RunStarted{ThreadID: "t", RunID: "r"}); err != nil {
 			t.Fatal(err)
 		}
-		var order *agui.OrderError
-		if err := v.Check(e); !errors.As(err, &order) || order.Rule != agui.RuleChunk {
-			t.Errorf("%s: got %v, want rule %q", agui.TypeOf(e), err, agui.RuleChunk)
+		var order *aguitest.OrderError
+		if err := v.Check(e); !errors.As(err, &order) || order.Rule != aguitest.RuleChunk {
+			t.Errorf("%s: got %v, want rule %q", agui.TypeOf(e), err, aguitest.RuleChunk)
 		}
 	}
 }

@@ -1,7 +1,9 @@
-package agui
+package aguitest
 
 import (
 	"fmt"
+
+	"github.com/askance-dev/askance/message/agui"
 )
 
 // Verifier checks the order of a stream's events, which have no chunks. The zero value applies
@@ -14,7 +16,7 @@ type Verifier struct {
 
 	err     error
 	first   bool // whether an event was seen
-	started *RunStarted
+	started *agui.RunStarted
 	phase   phase
 
 	open      map[item]bool
@@ -60,14 +62,14 @@ type step struct {
 }
 
 // Seed adds the conversation so far, from the run's input.
-func (v *Verifier) Seed(history []Message) {
+func (v *Verifier) Seed(history []agui.Message) {
 	v.init()
 	v.recordOwners(history, false)
 }
 
 // Check checks the next event. The error is an *[OrderError]; later calls return it again,
 // because the client's run has failed.
-func (v *Verifier) Check(e Event) error {
+func (v *Verifier) Check(e agui.Event) error {
 	if v.err != nil {
 		return v.err
 	}
@@ -97,24 +99,24 @@ func (v *Verifier) reset() {
 	v.owners, v.subagents = map[item]owner{}, map[string]bool{}
 }
 
-func (v *Verifier) check(e Event) error {
+func (v *Verifier) check(e agui.Event) error {
 	if err := v.run(e); err != nil {
 		return err
 	}
 	switch e := e.(type) {
-	case *RunStarted:
+	case *agui.RunStarted:
 		return v.begin(e)
-	case *RunFinished:
+	case *agui.RunFinished:
 		return v.finish(e)
-	case *RunError:
+	case *agui.RunError:
 		v.phase = phaseFailed
-	case *StepStarted, *StepFinished:
+	case *agui.StepStarted, *agui.StepFinished:
 		return v.step(e)
-	case *SubagentStarted, *SubagentFinished, *SubagentError:
+	case *agui.SubagentStarted, *agui.SubagentFinished, *agui.SubagentError:
 		return v.subagent(e)
-	case *MessagesSnapshot:
+	case *agui.MessagesSnapshot:
 		v.recordOwners(e.Messages, true)
-	case *TextMessageChunk, *ToolCallChunk, *ReasoningMessageChunk:
+	case *agui.TextMessageChunk, *agui.ToolCallChunk, *agui.ReasoningMessageChunk:
 		return orderError(RuleChunk, e, "a chunk replaces the events of an item")
 	default:
 		return v.item(e)
@@ -123,9 +125,9 @@ func (v *Verifier) check(e Event) error {
 }
 
 // run checks which events may come in the current phase.
-func (v *Verifier) run(e Event) error {
-	_, starts := e.(*RunStarted)
-	_, fails := e.(*RunError)
+func (v *Verifier) run(e agui.Event) error {
+	_, starts := e.(*agui.RunStarted)
+	_, fails := e.(*agui.RunError)
 	switch {
 	case !v.first && !starts && !fails:
 		return orderError(RuleFirst, e, "the first event is neither RUN_STARTED nor RUN_ERROR")
@@ -138,7 +140,7 @@ func (v *Verifier) run(e Event) error {
 	return nil
 }
 
-func (v *Verifier) begin(e *RunStarted) error {
+func (v *Verifier) begin(e *agui.RunStarted) error {
 	if v.Strict && v.started != nil && v.started.ThreadID != e.ThreadID {
 		return orderError(RuleThread, e, "thread %.60q in a stream of thread %.60q", e.ThreadID, v.started.ThreadID)
 	}
@@ -152,7 +154,7 @@ func (v *Verifier) begin(e *RunStarted) error {
 	return nil
 }
 
-func (v *Verifier) finish(e *RunFinished) error {
+func (v *Verifier) finish(e *agui.RunFinished) error {
 	for s := range v.steps {
 		return orderError(RuleOpen, e, "step %.60q of %s is open", s.name, s.owner)
 	}
@@ -183,9 +185,9 @@ func (v *Verifier) finish(e *RunFinished) error {
 	return nil
 }
 
-func (v *Verifier) step(e Event) error {
+func (v *Verifier) step(e agui.Event) error {
 	at := step{owner: ownerOf(tagOf(e))}
-	if s, ok := e.(*StepFinished); ok {
+	if s, ok := e.(*agui.StepFinished); ok {
 		at.name = s.StepName
 		if !v.steps[at] {
 			return orderError(RuleStep, e, "step %.60q of %s is not open", at.name, at.owner)
@@ -193,7 +195,7 @@ func (v *Verifier) step(e Event) error {
 		delete(v.steps, at)
 		return nil
 	}
-	if s, ok := e.(*StepStarted); ok {
+	if s, ok := e.(*agui.StepStarted); ok {
 		at.name = s.StepName
 	}
 	if v.steps[at] {
@@ -203,10 +205,10 @@ func (v *Verifier) step(e Event) error {
 	return nil
 }
 
-func (v *Verifier) subagent(e Event) error {
+func (v *Verifier) subagent(e agui.Event) error {
 	var id string
 	switch e := e.(type) {
-	case *SubagentStarted:
+	case *agui.SubagentStarted:
 		if _, known := v.subagents[e.SubagentRunID]; known {
 			return orderError(RuleSubagent, e, "%.60q was started before", e.SubagentRunID)
 		}
@@ -217,9 +219,9 @@ func (v *Verifier) subagent(e Event) error {
 		}
 		v.subagents[e.SubagentRunID] = true
 		return nil
-	case *SubagentFinished:
+	case *agui.SubagentFinished:
 		id = e.SubagentRunID
-	case *SubagentError:
+	case *agui.SubagentError:
 		id = e.SubagentRunID
 	default:
 	}
@@ -231,32 +233,32 @@ func (v *Verifier) subagent(e Event) error {
 }
 
 // item checks the events of messages, calls, activities and reasoning.
-func (v *Verifier) item(e Event) error {
+func (v *Verifier) item(e agui.Event) error {
 	switch e := e.(type) {
-	case *TextMessageStart:
+	case *agui.TextMessageStart:
 		return v.startMessage(e, RuleText, item{itemText, e.MessageID})
-	case *TextMessageContent:
+	case *agui.TextMessageContent:
 		return v.continueItem(e, RuleText, item{itemText, e.MessageID}, false)
-	case *TextMessageEnd:
+	case *agui.TextMessageEnd:
 		return v.continueItem(e, RuleText, item{itemText, e.MessageID}, true)
-	case *ToolCallStart:
+	case *agui.ToolCallStart:
 		return v.startCall(e)
-	case *ToolCallArgs:
+	case *agui.ToolCallArgs:
 		return v.continueItem(e, RuleCall, item{itemCall, e.ToolCallID}, false)
-	case *ToolCallEnd:
+	case *agui.ToolCallEnd:
 		v.calls[e.ToolCallID] = true
 		return v.continueItem(e, RuleCall, item{itemCall, e.ToolCallID}, true)
-	case *ToolCallResult:
+	case *agui.ToolCallResult:
 		return v.result(e)
-	case *ReasoningStart:
+	case *agui.ReasoningStart:
 		return v.start(e, RuleReasoning, item{itemSpan, e.MessageID})
-	case *ReasoningEnd:
+	case *agui.ReasoningEnd:
 		return v.continueItem(e, RuleReasoning, item{itemSpan, e.MessageID}, true)
-	case *ReasoningMessageStart:
+	case *agui.ReasoningMessageStart:
 		return v.startMessage(e, RuleReasoning, item{itemThought, e.MessageID})
-	case *ReasoningMessageContent:
+	case *agui.ReasoningMessageContent:
 		return v.continueItem(e, RuleReasoning, item{itemThought, e.MessageID}, false)
-	case *ReasoningMessageEnd:
+	case *agui.ReasoningMessageEnd:
 		return v.continueItem(e, RuleReasoning, item{itemThought, e.MessageID}, true)
 	default:
 		return v.checkOwnerOnly(e)
@@ -264,17 +266,17 @@ func (v *Verifier) item(e Event) error {
 }
 
 // checkOwnerOnly checks events that open and close nothing but have an owner.
-func (v *Verifier) checkOwnerOnly(e Event) error {
+func (v *Verifier) checkOwnerOnly(e agui.Event) error {
 	switch e := e.(type) {
-	case *ActivitySnapshot:
+	case *agui.ActivitySnapshot:
 		at := item{itemActivity, e.MessageID}
 		if _, known := v.owners[at]; !known || e.Replace == nil || *e.Replace {
 			v.owners[at] = ownerOf(e.SubagentRunID)
 		}
-	case *ActivityDelta:
+	case *agui.ActivityDelta:
 		return v.checkOwner(e, item{itemActivity, e.MessageID})
-	case *ReasoningEncryptedValue:
-		if e.Subtype == EncryptedToolCall {
+	case *agui.ReasoningEncryptedValue:
+		if e.Subtype == agui.EncryptedToolCall {
 			return v.checkOwner(e, item{itemCall, e.EntityID})
 		}
 		if _, text := v.owners[item{itemText, e.EntityID}]; text {
@@ -296,7 +298,7 @@ func ownerKey(at item) item {
 }
 
 // checkOwner checks that a tagged event does not contradict the recorded owner.
-func (v *Verifier) checkOwner(e Event, at item) error {
+func (v *Verifier) checkOwner(e agui.Event, at item) error {
 	tag := ownerOf(tagOf(e))
 	if have, known := v.owners[ownerKey(at)]; known && tag.tagged && tag != have {
 		return orderError(RuleOwner, e, "%s continues %s %.60q of %s", tag, at.kind, at.id, have)
@@ -304,7 +306,7 @@ func (v *Verifier) checkOwner(e Event, at item) error {
 	return nil
 }
 
-func (v *Verifier) start(e Event, rule Rule, at item) error {
+func (v *Verifier) start(e agui.Event, rule Rule, at item) error {
 	if v.open[at] {
 		return orderError(rule, e, "%s %.60q is already open", at.kind, at.id)
 	}
@@ -318,7 +320,7 @@ func (v *Verifier) start(e Event, rule Rule, at item) error {
 	return nil
 }
 
-func (v *Verifier) continueItem(e Event, rule Rule, at item, last bool) error {
+func (v *Verifier) continueItem(e agui.Event, rule Rule, at item, last bool) error {
 	if !v.open[at] {
 		return orderError(rule, e, "%s %.60q is not open", at.kind, at.id)
 	}
@@ -328,7 +330,7 @@ func (v *Verifier) continueItem(e Event, rule Rule, at item, last bool) error {
 	return v.checkOwner(e, at)
 }
 
-func (v *Verifier) startMessage(e Event, rule Rule, at item) error {
+func (v *Verifier) startMessage(e agui.Event, rule Rule, at item) error {
 	if err := v.start(e, rule, at); err != nil {
 		return err
 	}
@@ -336,7 +338,7 @@ func (v *Verifier) startMessage(e Event, rule Rule, at item) error {
 }
 
 // checkFreshID checks that a message id has not been used.
-func (v *Verifier) checkFreshID(e Event, id string) error {
+func (v *Verifier) checkFreshID(e agui.Event, id string) error {
 	if v.Strict && v.texts[id] {
 		return orderError(RuleMessage, e, "message id %.60q was used before", id)
 	}
@@ -346,7 +348,7 @@ func (v *Verifier) checkFreshID(e Event, id string) error {
 
 // startCall also checks a call against its parent message: a call has the owner of the
 // message that contains it.
-func (v *Verifier) startCall(e *ToolCallStart) error {
+func (v *Verifier) startCall(e *agui.ToolCallStart) error {
 	at, tag := item{itemCall, e.ToolCallID}, ownerOf(e.SubagentRunID)
 	have, known := v.owners[at]
 	parent, inherits := owner{}, false
@@ -369,7 +371,7 @@ func (v *Verifier) startCall(e *ToolCallStart) error {
 	return nil
 }
 
-func (v *Verifier) result(e *ToolCallResult) error {
+func (v *Verifier) result(e *agui.ToolCallResult) error {
 	v.owners[item{itemText, e.MessageID}] = ownerOf(e.SubagentRunID)
 	if complete, known := v.calls[e.ToolCallID]; v.Strict && !complete {
 		return orderError(RuleResult, e, "call %.60q does not have complete arguments (known: %t)", e.ToolCallID, known)
@@ -379,7 +381,7 @@ func (v *Verifier) result(e *ToolCallResult) error {
 
 // recordOwners records the owners of a history's messages. A snapshot overrides recorded
 // owners, an echoed input does not.
-func (v *Verifier) recordOwners(history []Message, authority bool) {
+func (v *Verifier) recordOwners(history []agui.Message, authority bool) {
 	set := func(at item, o owner) {
 		if _, known := v.owners[at]; authority || !known {
 			v.owners[at] = o
@@ -388,9 +390,9 @@ func (v *Verifier) recordOwners(history []Message, authority bool) {
 	for _, m := range history {
 		kind, o := itemText, ownerOf(m.SubagentRunID)
 		switch m.Role {
-		case RoleReasoning:
+		case agui.RoleReasoning:
 			kind = itemThought
-		case RoleActivity:
+		case agui.RoleActivity:
 			kind = itemActivity
 		default:
 		}
@@ -431,7 +433,7 @@ const (
 // OrderError says which rule an event broke. The rest of the stream cannot be used.
 type OrderError struct {
 	Rule  Rule
-	Event EventType // "" at the end of the stream
+	Event agui.EventType // "" at the end of the stream
 	What  string
 }
 
@@ -440,8 +442,8 @@ func (e *OrderError) Error() string {
 	return fmt.Sprintf("check AG-UI stream: %s: %s (rule %s)", e.Event, e.What, e.Rule)
 }
 
-func orderError(rule Rule, e Event, format string, args ...any) error {
-	return &OrderError{Rule: rule, Event: TypeOf(e), What: fmt.Sprintf(format, args...)}
+func orderError(rule Rule, e agui.Event, format string, args ...any) error {
+	return &OrderError{Rule: rule, Event: agui.TypeOf(e), What: fmt.Sprintf(format, args...)}
 }
 
 // owner says whose work an item is: a subagent's or, if untagged, the agent's own.
@@ -462,22 +464,4 @@ func (o owner) String() string {
 		return "the agent itself"
 	}
 	return fmt.Sprintf("subagent %.60q", o.id)
-}
-
-// tagOf returns the subagentRunId of an event, if it has one.
-func tagOf(e Event) *string {
-	if t, ok := e.(interface{ tag() *string }); ok {
-		return t.tag()
-	}
-	return nil
-}
-
-func (t *Tagged) tag() *string { return t.SubagentRunID }
-
-// valueOr returns the value of an optional member, or what its absence means.
-func valueOr[T any](p *T, absent T) T {
-	if p == nil {
-		return absent
-	}
-	return *p
 }
