@@ -81,7 +81,7 @@ func (c *Chunks) chunk(e agui.Event, ch chunk) ([]agui.Event, error) {
 		}
 	} else {
 		out = c.end(at)
-		if ch.id == nil || ch.kind == agui.TypeToolCallChunk && ch.tool == nil {
+		if ch.id == nil || ch.kind == "TOOL_CALL_CHUNK" && ch.tool == nil {
 			return nil, chunkError(e, "the first chunk lacks its id or name")
 		}
 		open = &chunkRun{kind: ch.kind, id: *ch.id, opener: ch}
@@ -142,9 +142,9 @@ func (c *Chunks) end(at owner) []agui.Event {
 	c.order = slices.DeleteFunc(c.order, func(o owner) bool { return o == at })
 	t := agui.Tagged{SubagentRunID: l.opener.SubagentRunID}
 	switch l.kind {
-	case agui.TypeToolCallChunk:
+	case "TOOL_CALL_CHUNK":
 		return []agui.Event{&agui.ToolCallEnd{Tagged: t, ToolCallID: l.id}}
-	case agui.TypeReasoningMessageChunk:
+	case "REASONING_MESSAGE_CHUNK":
 		return []agui.Event{&agui.ReasoningMessageEnd{Tagged: t, MessageID: l.id}}
 	default:
 		return []agui.Event{&agui.TextMessageEnd{Tagged: t, MessageID: l.id}}
@@ -171,9 +171,9 @@ func (c *chunkRun) agrees(e agui.Event, ch chunk) error {
 func (c *chunkRun) start() agui.Event {
 	t := agui.Tagged{Base: agui.Base{Timestamp: c.opener.Timestamp, Metadata: c.opener.Metadata}, SubagentRunID: c.opener.SubagentRunID}
 	switch o := c.opener; c.kind {
-	case agui.TypeToolCallChunk:
+	case "TOOL_CALL_CHUNK":
 		return &agui.ToolCallStart{Tagged: t, ToolCallID: c.id, ToolCallName: *o.tool, ParentMessageID: o.parent}
-	case agui.TypeReasoningMessageChunk:
+	case "REASONING_MESSAGE_CHUNK":
 		return &agui.ReasoningMessageStart{Tagged: t, MessageID: c.id}
 	default:
 		role := valueOr(o.role, agui.RoleAssistant)
@@ -188,9 +188,9 @@ func (c *chunkRun) content(ch chunk) agui.Event {
 	}
 	delta := valueOr(ch.delta, "")
 	switch c.kind {
-	case agui.TypeToolCallChunk:
+	case "TOOL_CALL_CHUNK":
 		return &agui.ToolCallArgs{Tagged: t, ToolCallID: c.id, Delta: delta}
-	case agui.TypeReasoningMessageChunk:
+	case "REASONING_MESSAGE_CHUNK":
 		return &agui.ReasoningMessageContent{Tagged: t, MessageID: c.id, Delta: delta}
 	default:
 		return &agui.TextMessageContent{Tagged: t, MessageID: c.id, Delta: delta}

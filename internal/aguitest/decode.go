@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
 
 	"github.com/google/uuid"
@@ -139,7 +140,7 @@ func rewrite(data []byte, e agui.Event, id string, seen *[]agui.Deviation) []byt
 	quote := func(text string) []byte { return must(strictjson.AppendString(nil, text)) }
 	out := append([]byte(`{"type":`), quote(string(agui.TypeOf(e)))...)
 	out = append(append(out, `,"messageId":`...), quote(id)...)
-	if agui.TypeOf(e) == agui.TypeReasoningMessageStart {
+	if agui.TypeOf(e) == "REASONING_MESSAGE_START" {
 		out = append(out, `,"role":"reasoning"`...)
 	}
 	for _, m := range must(strictjson.Members(data)) {
@@ -147,7 +148,7 @@ func rewrite(data []byte, e agui.Event, id string, seen *[]agui.Deviation) []byt
 		case m.Name == "type":
 		case m.Name == "messageId", m.Name == "role":
 			*seen = append(*seen, agui.Deviation{Kind: agui.DeviationMember, Path: "/" + m.Name, What: "unknown member"})
-		case m.Name == "title" && agui.TypeOf(e) == agui.TypeReasoningStart:
+		case m.Name == "title" && agui.TypeOf(e) == "REASONING_START":
 			*seen = append(*seen, agui.Deviation{Kind: agui.DeviationRetired, Path: "/title", What: "a title, which cannot be kept: " + string(m.Value)})
 		default:
 			out = append(append(out, ','), quote(m.Name)...)
@@ -184,8 +185,10 @@ func (d *Decoder) closeID(id *string) string {
 
 // NewEvent returns an empty event, or nil for a type that 1.0 does not have.
 func NewEvent(kind agui.EventType) agui.Event {
-	if build := agui.Events[kind]; build != nil {
-		return build()
+	for _, e := range agui.Events {
+		if agui.TypeOf(e) == kind {
+			return reflect.New(reflect.TypeOf(e).Elem()).Interface().(agui.Event)
+		}
 	}
 	return nil
 }
