@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 	"unicode/utf8"
 
 	"github.com/askance-dev/askance/internal/plainfile"
@@ -41,24 +39,13 @@ const (
 // at its end. A file that ends with "..." is complete.
 func Paths(paths ...string) *PathSource { return &PathSource{paths: slices.Clone(paths)} }
 
-// rereadEvery is the number of reads after which a file is read again even if its size and time
-// have not changed, because some file systems have coarse clocks.
-const rereadEvery = 16
-
 // PathSource is what [Paths] returns.
 type PathSource struct {
 	paths []string
 
-	mu      sync.Mutex // guards what follows
-	reads   int
-	known   map[string]knownFile // what Read last returned, including files that are gone
+	mu      sync.Mutex        // guards what follows
+	known   map[string][]byte // what Read last returned, including files that are gone
 	ignored []Notice
-}
-
-type knownFile struct {
-	size    int64
-	modTime time.Time
-	data    []byte
 }
 
 // Ignored returns the files in folders that the last Read found but did not read.
@@ -79,11 +66,8 @@ func (s *PathSource) Read(ctx context.Context) ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.reads++
-	known := maps.Clone(s.known)
-	if known == nil {
-		known = map[string]knownFile{}
-	}
+	known := map[string][]byte{}
+	maps.Copy(known, s.known)
 	files := make([]File, 0, len(names))
 	for _, named := range names {
 		name := named.Name
@@ -93,12 +77,10 @@ func (s *PathSource) Read(ctx context.Context) ([]File, error) {
 		if !utf8.ValidString(name) { // no record or reply can name it
 			return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFile, What: fmt.Sprintf("the name %q is not UTF-8", name), Hint: "rename the file"}
 		}
-		k, err := s.readFile(name)
-		if err != nil {
+		if known[name], err = readRuleFile(name, s.known[name]); err != nil {
 			return nil, err
 		}
-		known[name] = k
-		files = append(files, File{Name: name, Data: k.data, Layer: named.Layer})
+		files = append(files, File{Name: name, Data: known[name], Layer: named.Layer})
 	}
 	s.known = known
 	return files, nil
@@ -186,25 +168,16 @@ func leadsToFolder(name string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-func (s *PathSource) readFile(name string) (knownFile, error) {
-	f, info, err := plainfile.Open(name)
+// readRuleFile reads a file of which before is the previous version, nil for none.
+func readRuleFile(name string, before []byte) ([]byte, error) {
+	data, _, err := plainfile.Read(name, MaxFileBytes) // the parser refuses a longer file
 	if err != nil {
-		return knownFile{}, fmt.Errorf("%s: %w", opReadFile, err)
+		return nil, fmt.Errorf("%s: %w", opReadFile, err)
 	}
-	defer func() { _ = f.Close() }() // opened only for reading: nothing can be lost
-	before, seen := s.known[name]
-	if seen && before.size == info.Size() && before.modTime.Equal(info.ModTime()) && s.reads%rereadEvery != 0 {
-		return before, nil
+	if why, hint := halfWritten(data, before); why != "" {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFile, What: name + " may be half written: it " + why, Hint: hint}
 	}
-	// One byte over the limit is enough for the parser to refuse the file.
-	data, err := io.ReadAll(io.LimitReader(f, MaxFileBytes+1))
-	if err != nil {
-		return knownFile{}, fmt.Errorf("%s: %w", opReadFile, err)
-	}
-	if why, hint := halfWritten(data, before.data); why != "" {
-		return knownFile{}, &message.Error{Code: message.CodeInvalid, Op: opReadFile, What: name + " may be half written: it " + why, Hint: hint}
-	}
-	return knownFile{size: info.Size(), modTime: info.ModTime(), data: data}, nil
+	return data, nil
 }
 
 // halfWritten says why data may be only part of a rule file; before is the previous version, nil
