@@ -152,7 +152,7 @@ func flashOf(ctx context.Context, p *gateway.Peer, name, do string) *flash {
 	}
 	f := sentFlash(shown.Call, p.Name, do)
 	if f != nil {
-		f.Text += " " + reveal.Line(summaryOf(shown.Call))
+		f.Text += " " + reveal.Line(asked.Title(shown.Call))
 	}
 	return f
 }
@@ -237,7 +237,7 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 // addRequest adds the approval request and its state.
 func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can bool) {
 	call := c.Call
-	c.Title = summaryOf(call)
+	c.Title = asked.Title(call)
 	if call.Request == nil {
 		return
 	}

@@ -229,7 +229,7 @@ func (v *historyView) addChoices(ctx context.Context, c engine.Client) {
 }
 
 func historyRowOf(c *toolcall.Call, now time.Time) historyRow {
-	r := historyRow{ID: domID(c.Key), Href: address(c.Key, nil), Tool: c.Tool, Text: textOfCall(c), Session: string(c.Session), Runs: timelineAddress(c.Session, "", c.Call),
+	r := historyRow{ID: domID(c.Key), Href: address(c.Key, nil), Tool: c.Tool, Text: asked.Title(c), Session: string(c.Session), Runs: timelineAddress(c.Session, "", c.Call),
 		State: stateOf(c), Agent: cmp.Or(c.Agent, c.Runtime), At: c.UpdatedAt, Verdict: verdictOf(c)}
 	if c.Decision != nil {
 		r.Rule = c.Decision.Rule
@@ -391,7 +391,7 @@ func (e *csvExport) call(c *toolcall.Call) error {
 		people, decided = append(people, v.By.Name), seconds(v.At.Sub(c.ProposedAt))
 	}
 	cells := []string{
-		c.UpdatedAt.UTC().Format(time.RFC3339Nano), c.ProposedAt.UTC().Format(time.RFC3339Nano), string(c.Session), string(c.Reply), string(c.Call), c.Tool, textOfCall(c), c.Agent, c.Runtime,
+		c.UpdatedAt.UTC().Format(time.RFC3339Nano), c.ProposedAt.UTC().Format(time.RFC3339Nano), string(c.Session), string(c.Reply), string(c.Call), c.Tool, asked.Title(c), c.Agent, c.Runtime,
 		word, verdictOf(c), decision, rule, strings.Join(people, "; "), decided, seconds(c.UpdatedAt.Sub(c.ProposedAt)), strconv.Itoa(c.Attempt.Number), c.Attempt.Worker, result, c.Input, c.Digest,
 	}
 	for i, cell := range cells {

@@ -85,7 +85,7 @@ func (v *overviewView) read(ctx context.Context, c engine.Client) error {
 		return err
 	}
 	for _, call := range blocked.Calls {
-		v.Stuck = append(v.Stuck, busyCall{address(call.Key, nil), call.Tool, summaryOf(call), blockedText(call)})
+		v.Stuck = append(v.Stuck, busyCall{address(call.Key, nil), call.Tool, asked.Title(call), blockedText(call)})
 	}
 	if v.Activity, err = api.Activity.Call(ctx, c, v.Period.request()); err != nil {
 		return err
@@ -96,14 +96,6 @@ func (v *overviewView) read(ctx context.Context, c engine.Client) error {
 		v.Policy = &status
 	}
 	return nil
-}
-
-// summaryOf describes a call in one line.
-func summaryOf(c *toolcall.Call) string {
-	if c.Request != nil {
-		return cmp.Or(c.Summary, c.Request.Text)
-	}
-	return cmp.Or(c.Summary, c.Input)
 }
 
 // aboutCall returns a summary without the tool's name in front.
@@ -142,7 +134,7 @@ func (v *overviewView) addOpen(open toolcall.ActivityOpen) {
 // addDue adds the open requests with the nearest deadlines, in order.
 func (v *overviewView) addDue(calls []*toolcall.Call) {
 	for _, c := range calls {
-		row := dueRow{Href: address(c.Key, nil), Tool: c.Tool, Agent: c.Agent, Text: summaryOf(c)}
+		row := dueRow{Href: address(c.Key, nil), Tool: c.Tool, Agent: c.Agent, Text: asked.Title(c)}
 		if c.Request != nil {
 			row.Ends = c.Request.Requirement.Ends()
 		}

@@ -185,7 +185,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 		if err != nil {
 			return err
 		}
-		g := ganttCall{row: ganttRow{ID: domID(call.Key), Href: address(call.Key, nil), Name: reveal.Line(call.Tool), Text: reveal.Line(aboutCall(call.Tool, textOfCall(show.Call))),
+		g := ganttCall{row: ganttRow{ID: domID(call.Key), Href: address(call.Key, nil), Name: reveal.Line(call.Tool), Text: reveal.Line(aboutCall(call.Tool, asked.Title(show.Call))),
 			Note: decidersOf(show.Call), State: stateOf(show.Call), Depth: min(show.Call.Depth(), 6), Selected: show.Call.Key == selected}}
 		g.spans, g.marks = spansOf(show, v.Now)
 		rows = append(rows, g)
@@ -265,15 +265,4 @@ func (v *timelineView) addTimes(rows []ganttCall) {
 		}
 	}
 	v.Asked, v.Queued, v.Ran = asked.Took(sums["ask"]), asked.Took(sums["queue"]), asked.Took(sums["run"])
-}
-
-// textOfCall describes in one line what the call would run.
-func textOfCall(c *toolcall.Call) string {
-	if c.Summary != "" {
-		return c.Summary
-	}
-	if c.Request != nil && asked.WasAsked(c) {
-		return c.Request.Text
-	}
-	return c.Input
 }

@@ -117,7 +117,7 @@ func (t *timeline) summarize(ctx context.Context, c engine.Client, session messa
 	}
 	about := make(map[toolcall.Key]string, len(calls))
 	for _, call := range calls {
-		about[call.Key] = aboutCall(call.Tool, textOfCall(call))
+		about[call.Key] = aboutCall(call.Tool, asked.Title(call))
 	}
 	for i := range t.Items {
 		t.Items[i].About = about[t.Items[i].Call]

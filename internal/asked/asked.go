@@ -27,7 +27,7 @@ func Title(c *toolcall.Call) string {
 	if c.Summary != "" {
 		return c.Summary
 	}
-	if c.Request != nil && c.Request.Text != "" { // from a record, or from an older engine
+	if c.Request != nil && c.Request.Text != "" { // from a record
 		first, _, _ := strings.Cut(c.Request.Text, "\n")
 		return first
 	}

@@ -288,7 +288,7 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 		heads = append(heads, "RISK", "WAITS FOR", "SESSION/REPLY")
 	}
 	for i, c := range calls {
-		rows[i] = append(rows[i], term.Clip(votesSoFar(c)+summaryOf(c), max(left, summaryWidth)))
+		rows[i] = append(rows[i], term.Clip(votesSoFar(c)+term.SafeLine(c.Summary), max(left, summaryWidth)))
 		if wide {
 			rows[i] = append(rows[i], strings.Join(c.Risk, ", "), term.Clip(waitsFor(c), wideWidth), term.SafeLine(placeOf(c)))
 		}
@@ -389,9 +389,4 @@ func phasePaint(out *term.Out, c *toolcall.Call) func(string) string {
 		}
 	}
 	return out.Bad
-}
-
-// summaryOf is one line of what a call would run.
-func summaryOf(c *toolcall.Call) string {
-	return term.SafeLine(c.Summary)
 }

@@ -184,7 +184,7 @@ func requestsTable(out *term.Out, calls []*toolcall.Call) string {
 	var rows [][]string
 	for i, id := range shortIDs(calls, false) {
 		c := calls[i]
-		rows = append(rows, []string{out.Name(term.SafeLine(id)), term.Clip(term.SafeLine(c.Agent), nameWidth), term.Clip(term.SafeLine(c.Tool), nameWidth), summaryOf(c), out.Bad(strings.Join(c.Risk, ", "))})
+		rows = append(rows, []string{out.Name(term.SafeLine(id)), term.Clip(term.SafeLine(c.Agent), nameWidth), term.Clip(term.SafeLine(c.Tool), nameWidth), term.SafeLine(c.Summary), out.Bad(strings.Join(c.Risk, ", "))})
 	}
 	return tableText(out, []string{"ID", "AGENT", "TOOL", "WOULD RUN", "RISK"}, rows)
 }

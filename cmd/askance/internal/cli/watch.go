@@ -264,5 +264,5 @@ func (w *changes) printChange(c *toolcall.Call) error {
 	if w.ids[c.Call] == (toolcall.Key{}) {
 		id = keyPath(c.Key)
 	}
-	return env.printf("%s  %s  %s  %s\n", time.Now().Format(time.TimeOnly), phasePaint(env.out, c)(fmt.Sprintf("%-8s", statusOf(c))), env.out.Name(term.SafeLine(id)), summaryOf(c))
+	return env.printf("%s  %s  %s  %s\n", time.Now().Format(time.TimeOnly), phasePaint(env.out, c)(fmt.Sprintf("%-8s", statusOf(c))), env.out.Name(term.SafeLine(id)), term.SafeLine(c.Summary))
 }

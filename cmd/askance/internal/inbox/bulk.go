@@ -167,7 +167,7 @@ func (s *bulkScreen) note(m *model, d *draftResponse, ok bool, text string) {
 		paint = m.out.Bad
 	}
 	s.done[ok]++
-	s.results = append(s.results, paint(reveal.Line(text))+m.out.Dim(" · ")+reveal.Line(summaryOf(d.call))+m.out.Dim(" · "+reveal.MarkedName(string(d.call.Call))))
+	s.results = append(s.results, paint(reveal.Line(text))+m.out.Dim(" · ")+reveal.Line(asked.Title(d.call))+m.out.Dim(" · "+reveal.MarkedName(string(d.call.Call))))
 }
 
 // sent records the result of one response, and sends the next.
@@ -251,7 +251,7 @@ func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string 
 		cursor = "> "
 	}
 	var out []string
-	for i, piece := range wrap(reveal.Line(summaryOf(d.call)), max(12, w-6)) {
+	for i, piece := range wrap(reveal.Line(asked.Title(d.call)), max(12, w-6)) {
 		head := cursor + mark
 		if i > 0 {
 			head = "      "

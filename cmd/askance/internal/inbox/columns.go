@@ -130,7 +130,7 @@ func leftPaint(m *model, q *request) func(string) string {
 // rowText returns the summary, preceded by the responses so far or by the outcome.
 func rowText(m *model, q *request) string {
 	c := q.call
-	text := summaryOf(c)
+	text := asked.Title(c)
 	if rest, ok := strings.CutPrefix(text, c.Tool+" "); ok { // the tool has its own column
 		text = rest
 	}

@@ -111,7 +111,7 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 func (d *draftResponse) lines(m *model, w int, signed bool) []string {
 	f := records{width: w, dim: m.out.Dim}
 	c, resp := d.call, d.response
-	f.lines = append(f.lines, paintAll(m.out.Bold, wrap(reveal.Line(summaryOf(c)), w))...)
+	f.lines = append(f.lines, paintAll(m.out.Bold, wrap(reveal.Line(asked.Title(c)), w))...)
 	f.add("risk", paintAll(m.out.Bad, linesOf(riskText(c)))...)
 	if resp.Input != nil {
 		f.add("policy", d.preview.lines(m)...)

@@ -210,7 +210,7 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 	case d.hasChanged(q):
 		out = paintAll(m.out.Ask, wrap("This request changed after you opened it: review it again.", w))
 	}
-	summary := wrap(reveal.Line(summaryOf(q.call)), w)
+	summary := wrap(reveal.Line(asked.Title(q.call)), w)
 	if len(summary) > headLines {
 		summary = append(summary[:headLines-1], fit(summary[headLines-1]+" …", w))
 	}

@@ -215,19 +215,11 @@ func matcher(filter string) func(*request) bool {
 
 // searchText returns the text of a call that filters search.
 func searchText(c *toolcall.Call) string {
-	text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, summaryOf(c), c.Input}
+	text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, asked.Title(c), c.Input}
 	if c.Request != nil {
 		text = append(text, c.Request.Text, c.Request.Rule, c.Request.Reason)
 	}
 	return strings.ToLower(strings.Join(text, "\n"))
-}
-
-// summaryOf says in one line what would run. It can contain deceptive characters.
-func summaryOf(c *toolcall.Call) string {
-	if c.Summary == "" && c.Request != nil { // an engine of an older version
-		return strings.ReplaceAll(c.Request.Text, "\n", " / ")
-	}
-	return cmp.Or(c.Summary, c.Tool)
 }
 
 // riskText returns what the tool's annotations warn about.
