@@ -317,10 +317,6 @@ func (h *history) ask(m *model, again bool) tea.Cmd {
 	h.asking = true
 	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {
 		page, err := engine.List(ctx, r)
-		if r.Newest && errors.Is(err, message.ErrInvalid) { // an engine of an older version
-			r.Newest, r.Words = false, ""
-			page, err = engine.List(ctx, r)
-		}
 		found := listedHistory{words: words, first: again, request: r, page: page, err: err}
 		return func(m *model) tea.Cmd { return h.take(m, found) }
 	})
