@@ -3,8 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"maps"
 	"net/http"
 	"net/url"
@@ -312,8 +310,7 @@ func filesByName(r api.PolicyTextReply) map[string]api.PolicyFileText {
 
 // hasNoTexts reports whether the engine left out the texts because of their size.
 func hasNoTexts(r api.PolicyTextReply) bool {
-	empty := "sha256:" + hex.EncodeToString(sha256.New().Sum(nil))
-	return slices.ContainsFunc(r.Files, func(f api.PolicyFileText) bool { return f.Text == "" && f.Digest != empty })
+	return slices.ContainsFunc(r.Files, func(f api.PolicyFileText) bool { return f.Text == "" && f.Digest != message.Digest(nil) })
 }
 
 func splitLines(text string) []string {
