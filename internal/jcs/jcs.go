@@ -138,7 +138,7 @@ func plainNumbers(data []byte) bool {
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {
 		case c == '"':
-			i, digits = textEnd(data, i), 0
+			i, digits = strictjson.TextEnd(data, i), 0
 		case '0' <= c && c <= '9':
 			if digits++; digits > maxPlainDigits {
 				return false
@@ -150,16 +150,6 @@ func plainNumbers(data []byte) bool {
 		}
 	}
 	return true
-}
-
-// textEnd returns the offset of the quote that ends the string beginning at i.
-func textEnd(data []byte, i int) int {
-	for i++; i < len(data) && data[i] != '"'; i++ {
-		if data[i] == '\\' {
-			i++
-		}
-	}
-	return i
 }
 
 // maxPlainDigits is a length at which all integers are below 2^53.

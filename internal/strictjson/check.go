@@ -50,7 +50,7 @@ func tooDeep(data []byte, limit int) int {
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '"':
-			i = stringEnd(data, i)
+			i = TextEnd(data, i)
 		case '{', '[':
 			if depth++; depth > limit {
 				return i
@@ -62,9 +62,8 @@ func tooDeep(data []byte, limit int) int {
 	return -1
 }
 
-// stringEnd returns the offset of the quote that ends the string starting at
-// i, or the end of data.
-func stringEnd(data []byte, i int) int {
+// TextEnd returns the offset of the quote that ends the string beginning at i, or the end of data.
+func TextEnd(data []byte, i int) int {
 	for i++; i < len(data); i++ {
 		switch data[i] {
 		case '\\':

@@ -221,7 +221,7 @@ func (r *quickReader) text() (string, bool) {
 	if len(r.data) == 0 || r.data[0] != '"' {
 		return "", false
 	}
-	end := stringEnd(r.data, 0)
+	end := TextEnd(r.data, 0)
 	if end >= len(r.data) {
 		return "", false
 	}
@@ -410,7 +410,7 @@ func valueEnd(data []byte) int {
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
 		case '"':
-			i = stringEnd(data, i)
+			i = TextEnd(data, i)
 		case '{', '[':
 			depth++
 			continue
