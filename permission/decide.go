@@ -44,7 +44,7 @@ func (e *evaluation) decider() *decider { return &decider{evaluation: e} }
 // decide decides, then evaluates the rules that are only watched.
 func (e *decider) decide() Decision {
 	d := e.steps()
-	d.Errors = e.withoutHidden(d.Errors)
+	d.Errors = e.withoutHidden(e.errors)
 	d.Watched = e.watchRules()
 	return d
 }
@@ -65,7 +65,6 @@ func (e *decider) steps() Decision {
 	case e.doubt:
 		return e.decideDoubtful(request, d, ok)
 	case asks:
-		request.Errors = e.errors
 		return request
 	case ok:
 		return d
@@ -105,7 +104,9 @@ func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
 	e := b.evaluate(ctx, &req, nil)
 	defer e.run.Close()
 	d, denied := e.decider().decideDenied()
-	d.Errors = e.withoutHidden(d.Errors)
+	if denied {
+		d.Errors = e.withoutHidden(e.errors)
+	}
 	return d, denied
 }
 
@@ -348,7 +349,6 @@ func (e *decider) decideDoubtful(request, d Decision, ok bool) Decision {
 			d = e.decideByMode()
 		}
 	}
-	request.Errors = e.errors
 	switch {
 	case d.Behavior == message.BehaviorDeny:
 		return d

@@ -137,7 +137,6 @@ func (e *decider) allow(step Step, r *compiledRule, reason string) Decision {
 		d.Message, d.Headline = e.ruleText(r)
 		d.Recheck = recheckOf(r)
 	}
-	d.Errors = e.errors
 	return d
 }
 
@@ -184,9 +183,13 @@ func (e *decider) deny(step Step, r *compiledRule, reason string) Decision {
 			why, told = why+": "+text, text
 		}
 	}
-	d.Denial = hintOf(told, r)
+	return e.tell(d, why, told, r)
+}
+
+// tell adds the texts of a denial: why, for the model, and what agents are told about it.
+func (e *decider) tell(d Decision, why, told string, rules ...*compiledRule) Decision {
+	d.Denial = hintOf(told, rules...)
 	d.Message = denialText(e.req.Tool, why) + d.Denial.Text()
-	d.Errors = e.errors
 	return d
 }
 
@@ -217,7 +220,7 @@ func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	}
 	req, why := e.requirement(rules, len(failing) > 0)
 	if why != "" {
-		return e.cannotAsk(rules, why)
+		return e.tell(e.decision(message.BehaviorDeny, StepRule, rules[0], why), why, why, rules...)
 	}
 	first := rules[0]
 	if e.row.converts || !e.row.known {
@@ -234,17 +237,13 @@ func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	d.Message, d.Headline = e.askText(matching, failing)
 	d.Requirement, d.Recheck, d.Denial = req, recheckOf(rules...), hintOf("", rules...)
 	d.Suggested = e.suggestRules()
-	d.Errors = e.errors
 	return d
 }
 
 // denyUnattended denies what would have needed approval, because no approver is available.
 func (e *decider) denyUnattended(r *compiledRule) Decision {
-	d := e.decision(message.BehaviorDeny, StepAskConverted, r, dontAskReason)
-	d.Denial = hintOf(dontAskReason, r)
-	d.Message = denialText(e.req.Tool, dontAskReason) + d.Denial.Text()
+	d := e.tell(e.decision(message.BehaviorDeny, StepAskConverted, r, dontAskReason), dontAskReason, dontAskReason, r)
 	d.Suggested = e.suggestRules()
-	d.Errors = e.errors
 	return d
 }
 
@@ -259,7 +258,6 @@ func (e *decider) askFallback(step Step, reason string) Decision {
 	d.Message = display.Quoted(e.req.Tool) + " needs approval: " + reason + "." + e.budgetText()
 	d.Requirement = Requirement{Expiry: e.bundle.expiry}
 	d.Suggested = e.suggestRules()
-	d.Errors = e.errors
 	return d
 }
 
@@ -280,15 +278,6 @@ func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requireme
 		return req, "too few people can respond for the rules " + ruleNames(rules)
 	}
 	return req, ""
-}
-
-// cannotAsk denies because no response could satisfy the approval request.
-func (e *decider) cannotAsk(rules []*compiledRule, why string) Decision {
-	d := e.decision(message.BehaviorDeny, StepRule, rules[0], why)
-	d.Denial = hintOf(why, rules...)
-	d.Message = denialText(e.req.Tool, why) + d.Denial.Text()
-	d.Errors = e.errors
-	return d
 }
 
 // askText is the text of the request; headline says that it begins with a message about the call.
