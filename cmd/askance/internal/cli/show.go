@@ -266,9 +266,9 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 		row("not", term.SafeLine("approve: "+strings.Join(r.Editors, ", ")+" (edited the arguments)"))
 	}
 	if !w.NextStep.IsZero() {
-		text := moment(w.NextStep) + ": " + people(w.NextUsers, w.NextGroups) + " can also respond"
+		text := moment(w.NextStep) + ": " + asked.People(w.NextUsers, w.NextGroups) + " can also respond"
 		if w.NextOnly {
-			text = moment(w.NextStep) + ": only " + people(w.NextUsers, w.NextGroups) + " can respond"
+			text = moment(w.NextStep) + ": only " + asked.People(w.NextUsers, w.NextGroups) + " can respond"
 		}
 		row("escalates", text)
 	}
@@ -278,7 +278,7 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 }
 
 func partText(out *term.Out, p toolcall.Part, t toolcall.Tally) string {
-	text := fmt.Sprintf("%d of %s", p.Quorum, people(p.Users, p.Groups))
+	text := fmt.Sprintf("%d of %s", p.Quorum, asked.People(p.Users, p.Groups))
 	if p.Rule != "" {
 		text += " (rule " + term.SafeLine(p.Rule) + ")"
 	}
@@ -289,20 +289,6 @@ func partText(out *term.Out, p toolcall.Part, t toolcall.Tally) string {
 		return text + ", " + out.Good("enough")
 	}
 	return text + ", " + out.Ask(fmt.Sprintf("%d missing", p.Missing))
-}
-
-func people(users, groups []string) string {
-	var out []string
-	if len(users) > 0 {
-		out = append(out, strings.Join(users, ", "))
-	}
-	for _, g := range groups {
-		out = append(out, "group "+g)
-	}
-	if len(out) == 0 {
-		return "all approvers"
-	}
-	return term.SafeLine(strings.Join(out, ", "))
 }
 
 func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
