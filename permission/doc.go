@@ -10,16 +10,6 @@
 //
 // # Rule files
 //
-//	version: 1
-//	name: payments-prod            # the source of the rules below
-//	rules:
-//	  - name: refund-large         # unique; named in every decision
-//	    tool: stripe.refund        # exact name, list of names, server/*, or "*"
-//	    when: args.amount_cents > 50000
-//	    behavior: ask              # deny, ask or allow
-//	    approvers: {groups: [finance], exclude_requester: true}
-//	    quorum: 2
-//
 // Only deny and ask rules can apply to "*". With content they apply to files, for any
 // tool ([PathKind]). A rule for server/* applies to the declared tools of that server and,
 // if it denies or asks, to undeclared tools whose names begin with mcp__server__, server. or
@@ -118,19 +108,9 @@
 //
 // # Kinds of tools
 //
-// A tool of a [Kind], such as a shell, has calls that are proven read-only, its own check, and
-// rules with content. Package permission/agentscope has the kinds of AgentScope's tools;
-// DEVIATIONS.md there says where they differ. Several allow rules can cover a call together, each
-// one part of it ([JointMatcher]). A rule with content for a tool without a matcher is a load
-// error; in AgentScope it never matches. A rule that means less than its author may expect
-// gets a [Notice].
-//
-// # Living policies
-//
-// [Live] reloads a policy while calls are decided and replaces it as a whole. Every
-// decision carries the hash of the bundle that made it. A bad policy raises an alarm
-// and leaves the last good one in force. A [Live] can have a shadow: a candidate that
-// decides nothing, whose differences [Live.Status] lists.
+// Package permission/agentscope has the kinds of AgentScope's tools; DEVIATIONS.md there says where
+// they differ. A rule with content for a tool without a matcher is a load error; in AgentScope it
+// never matches. A rule that means less than its author may expect gets a [Notice].
 //
 // # Concurrency
 //
