@@ -110,7 +110,7 @@ func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Ancho
 	why, foreign := a.read(b, keys)
 	switch {
 	case foreign:
-		return nil, &message.Error{Code: message.CodeForeignStream, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "use the key file and the space with which the journal was created"}
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "use the data folder (--data), the key file (--keys) and the space of one journal"}
 	case why != "":
 		return nil, &message.Error{Code: message.CodeDamaged, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "restore it and the journal from one backup, or inspect the journal with askance journal check and then use askance journal accept-loss"}
 	}

@@ -111,7 +111,7 @@ func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
 	c := s.Checkpoint
 	keys := k.signing().VerificationKeys()
 	if _, known := keys[c.KeyID]; !known {
-		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is unknown here", errtext.Quote(c.KeyID)), Hint: "all engines of a space need the same key file: copy the one that has this key"}
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is unknown here", errtext.Quote(c.KeyID)), Hint: "all engines of a space need the same key file: copy the one that has this key, or name it with --keys"}
 	}
 	if c.Space == k.space && c.Verify(keys) == nil {
 		return &s, nil

@@ -1,0 +1,19 @@
+package bus
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/message"
+)
+
+// Without most servers of a cluster, a command says to start them and does not doubt the login.
+func TestAPIErrorWithoutQuorum(t *testing.T) {
+	err := apiError("open journal", "stream X", &jetstream.APIError{Code: 503, ErrorCode: codeClusterUnavailable})
+	if !errors.Is(err, message.ErrUnavailable) || !strings.Contains(err.Hint, "start the other servers") {
+		t.Errorf("the error is %v with the hint %q", err, err.Hint)
+	}
+}
