@@ -354,6 +354,7 @@ func TestUnavailable(t *testing.T) {
 	}
 	fails(t, cli.ExitNotFound, "has no askance journal", "list", "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "has no askance journal", "journal", "check", "--data", t.TempDir())
+	fails(t, cli.ExitNotFound, "has no askance journal", "journal", "backup", filepath.Join(t.TempDir(), "copy"), "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "has no askance journal", "approve", "c", "--yes", "--data", t.TempDir())
 	fails(t, cli.ExitUnavailable, "no server runs on", "worker", "--tool", "x", "--engine-key", s.data+"/engine.pub", "--data", t.TempDir(), "--", "cat")
 	fails(t, cli.ExitNotFound, "engine.pub", "worker", "--tool", "x", "--data", t.TempDir(), "--", "cat")

@@ -156,6 +156,11 @@ func dialStore(ctx context.Context, env *environment, of bus.Durability) (nc *na
 			return nil, nil, nil, err
 		}
 	}
+	if of == bus.DurabilityFsynced { // a backup: only a restore makes a store
+		if err := dir.Exists(); err != nil {
+			return nil, nil, nil, err
+		}
+	}
 	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store(), AddressFiles: dir.Addresses(), Durability: of}) // a killed server leaves its address
 	if err != nil {
 		return nil, nil, nil, err
