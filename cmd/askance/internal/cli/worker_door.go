@@ -104,12 +104,15 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 	}
 	if d.server != "" {
 		d.address = bus.RedactURL(d.server)
-		for { // a worker waits for its server
+		for said := ""; ; { // a worker waits for its server
 			who, err := d.whoami(ctx, remote.New(d.server, d.token), d.namedSpace(env))
 			if d.space = who.Space; !errors.Is(err, message.ErrUnavailable) {
 				return err
 			}
-			env.log.Warn("the worker waits until its server says which space the token is for", "server", d.address, "err", err)
+			if said != err.Error() {
+				said = err.Error()
+				env.log.Warn("the worker waits until its server says which space the token is for", "server", d.address, "err", err)
+			}
 			select {
 			case <-ctx.Done():
 				return err

@@ -72,6 +72,25 @@ func TestWorkerTrustsServer(t *testing.T) {
 	}
 }
 
+// A worker that waits for its server says so once, not at every try.
+func TestWorkerWaitsForServer(t *testing.T) {
+	cleanEnvironment(t)
+	t.Setenv("ASKANCE_TOKEN", "t")
+	tries := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		status := http.StatusServiceUnavailable
+		if tries++; tries > 2 {
+			status = http.StatusUnauthorized
+		}
+		w.WriteHeader(status)
+	}))
+	t.Cleanup(server.Close)
+	r := run(t, "worker", "--server", server.URL, "--trust-server-keys", "--tool", "pay", "--", "cat")
+	if n := strings.Count(r.err, "the worker waits until its server"); r.code != cli.ExitForbidden || tries != 3 || n != 1 {
+		t.Errorf("after %d tries the worker ended with %d, and it said %d times that it waits:\n%s", tries, r.code, n, r.err)
+	}
+}
+
 // A worker with the key of another engine ends no call, and people see why it does not run.
 func TestWorkerWithWrongKey(t *testing.T) {
 	s, token := serveWorkers(t)
