@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -471,13 +472,16 @@ func (d *diagnosis) checkDisk(env *environment) {
 }
 
 func (d *diagnosis) text(out *term.Out) string {
+	width := math.MaxInt
+	if out.Terminal() {
+		width = out.Width()
+	}
 	var b strings.Builder
 	for _, f := range d.Findings {
 		level := map[string]func(string) string{levelOK: out.Good, levelWarning: out.Ask, levelProblem: out.Bad}[f.Level]
-		what := strings.ReplaceAll(strings.TrimSpace(term.Safe(f.What)), "\n", "\n"+strings.Repeat(" ", 20))
-		fmt.Fprintf(&b, "%s  %-10s %s\n", level(fmt.Sprintf("%-7s", f.Level)), f.Check, what)
+		fmt.Fprintf(&b, "%s  %-10s %s\n", level(fmt.Sprintf("%-7s", f.Level)), f.Check, term.Below(term.Safe(f.What), 20, width))
 		if f.Fix != "" {
-			fmt.Fprintf(&b, "%20s%s %s\n", "", out.Dim("→"), term.SafeLine(f.Fix))
+			fmt.Fprintf(&b, "%20s%s %s\n", "", out.Dim("→"), term.Below(term.SafeLine(f.Fix), 22, width))
 		}
 	}
 	verdict := out.Good("No problems")

@@ -47,6 +47,28 @@ func TestNarrowRows(t *testing.T) {
 	}
 }
 
+// What doctor finds continues below itself on a narrow terminal.
+func TestNarrowDoctor(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	x := termtest.Open(t, 70, 60, exec.CommandContext(t.Context(), os.Args[0], "doctor", "--data", s.data))
+	screen := x.See("login", "disk", "warning")
+	if _, fix, _ := strings.Cut(screen, "→ create logins"); !strings.HasPrefix(strings.Split(fix, "\n")[1], strings.Repeat(" ", 22)) {
+		t.Errorf("a hint does not continue below itself:\n%s", screen)
+	}
+}
+
+// A help text fits the terminal.
+func TestNarrowHelp(t *testing.T) {
+	cleanEnvironment(t)
+	x := termtest.Open(t, 70, 60, exec.CommandContext(t.Context(), os.Args[0], "open", "--help"))
+	screen := x.See("Usage:", "--output")
+	x.Ends(cli.ExitOK)
+	if _, flag, _ := strings.Cut(screen, "  --context string"); !strings.HasPrefix(strings.Split(flag, "\n")[1], strings.Repeat(" ", 20)) {
+		t.Errorf("a flag does not continue below its text:\n%s", screen)
+	}
+}
+
 // No command waits for a terminal that does not reply to questions.
 func TestCommandAsksTerminalNothing(t *testing.T) {
 	cleanEnvironment(t)

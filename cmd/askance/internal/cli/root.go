@@ -116,6 +116,7 @@ Start with askance demo, or write the files of a project with askance init.`,
 	env.cfg.bindFlag(c, f, &env.cfg.LogFormat, "")
 	c.AddGroup(&cobra.Group{ID: "start", Title: "Get started:"}, &cobra.Group{ID: "run", Title: "Run:"}, &cobra.Group{ID: "calls", Title: "Calls and approvals:"}, &cobra.Group{ID: "proof", Title: "Audit:"}, &cobra.Group{ID: "policy", Title: "Policies:"}, &cobra.Group{ID: "trust", Title: "Trust:"}, &cobra.Group{ID: "about", Title: "About:"})
 	c.SetHelpCommandGroupID("about")
+	c.SetHelpFunc(fitHelp(env, c.HelpFunc()))
 	c.SetCompletionCommandGroupID("about")
 	for _, add := range []struct {
 		group string
@@ -138,6 +139,21 @@ Start with askance demo, or write the files of a project with askance init.`,
 	addShortNames(c)
 	refuseUnknownTopics(c)
 	return c
+}
+
+// fitHelp fits a help text to the terminal.
+func fitHelp(env *environment, show func(*cobra.Command, []string)) func(*cobra.Command, []string) {
+	return func(c *cobra.Command, args []string) {
+		var b strings.Builder
+		c.SetOut(&b)
+		show(c, args)
+		c.SetOut(nil)
+		text := b.String()
+		if env.out.Terminal() {
+			text = term.Fit(text, env.out.Width())
+		}
+		_, _ = io.WriteString(env.out, text)
+	}
 }
 
 // refuseUnknownTopics makes askance help fail for a word that is not a command.

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -204,6 +205,44 @@ func (w *Wrapper) endWord() {
 	}
 	w.word = ""
 }
+
+// labelOf finds what is before the text of an indented line, such as the name of a flag.
+var labelOf = regexp.MustCompile(`^ +\S+(?: \S+)*?  +|^ {6,}`)
+
+// Fit breaks the lines of a help text after n columns. It fills paragraphs again, and continues
+// the text of a labelled line below itself. It does not break commands and their comments.
+func Fit(text string, n int) string {
+	var b strings.Builder
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for used := 1; len(lines) > 0; lines, used = lines[used:], 1 {
+		label := labelOf.FindString(lines[0])
+		if isProse(lines[0]) {
+			for used < len(lines) && isProse(lines[used]) {
+				used++
+			}
+		}
+		part := strings.Join(lines[:used], "\n")
+		isLong := slices.ContainsFunc(lines[:used], func(line string) bool { return utf8.RuneCountInString(line) > n })
+		canBreak := isProse(part) || label != "" && len(label) < n-20 && !strings.Contains(part, "  # ")
+		if isLong && canBreak {
+			part = label + Below(strings.ReplaceAll(part[len(label):], "\n", " "), len(label), n)
+		}
+		b.WriteString(part + "\n")
+	}
+	return b.String()
+}
+
+// Below breaks a text that begins after indent columns between words, so that it ends after n
+// columns and continues below its begin.
+func Below(text string, indent, n int) string {
+	var b strings.Builder
+	w := Wrapper{Out: func(s string) { b.WriteString(s) }, Indent: strings.Repeat(" ", indent), Width: n}
+	w.Write(text)
+	w.Flush()
+	return strings.TrimSpace(b.String())
+}
+
+func isProse(line string) bool { return line != "" && line[0] != ' ' }
 
 // Indent puts a prefix before each line of text.
 func Indent(text, prefix string) string {

@@ -83,3 +83,32 @@ func TestClip(t *testing.T) {
 		t.Errorf("Clip = %q", got)
 	}
 }
+
+func TestFit(t *testing.T) {
+	help := `A paragraph whose
+lines are too long for the terminal, and --a-flag.
+
+  askance command --with "many words" --that stay on one line
+  askance command  # and a comment that stays on its line, too
+  -f, --flag string   what the flag means (default "x")
+  --short   it fits
+      a setting without a label on its own line
+`
+	want := `A paragraph whose lines are too long for the
+terminal, and --a-flag.
+
+  askance command --with "many words" --that stay on one line
+  askance command  # and a comment that stays on its line, too
+  -f, --flag string   what the flag means
+                      (default "x")
+  --short   it fits
+      a setting without a label on its own
+      line
+`
+	if got := term.Fit(help, 46); got != want {
+		t.Errorf("Fit =\n%s\nwant\n%s", got, want)
+	}
+	if got := term.Fit(help, 80); got != help {
+		t.Errorf("Fit changed what fits:\n%s", got)
+	}
+}
