@@ -325,6 +325,13 @@ func TestShellWorker(t *testing.T) {
 			_ = c.Wait()
 		})
 	}
+	for _, c := range []struct{ token, missing string }{{"", "ASKANCE_TOKEN"}, {"t", "engine.pub"}} {
+		worker := exec.CommandContext(t.Context(), "sh", script, url, gatewaytest.Job)
+		worker.Dir, worker.Env = t.TempDir(), append(os.Environ(), "ASKANCE_TOKEN="+c.token)
+		if said, err := worker.CombinedOutput(); err == nil || !strings.Contains(string(said), c.missing) {
+			t.Errorf("a worker without %s: %v\n%s", c.missing, err, said)
+		}
+	}
 	_, stop := begin(script, gatewaytest.Job, []byte(`{"v":1,"keys":[]}`))
 	t.Cleanup(stop)
 	key := w.A.Propose("s", "r", "c1", gatewaytest.Job, `{"n": 1}`).Key

@@ -1,6 +1,7 @@
 #!/bin/sh
 # usage: worker.sh URL TOOL, with the token in ASKANCE_TOKEN and engine.pub here
 set -eu
+: "${ASKANCE_TOKEN:?}" <engine.pub
 url=$1 tool=$2 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
