@@ -66,6 +66,7 @@ type pathFinder struct {
 	in        []string // the folders in which its commands may run
 	transfers bool     // a program of the line may be a client of file transfer
 	coders    []string // the interpreters that run
+	feeds     bool     // a command reads what another prints, and may take it for code or names
 }
 
 func (b *bashCall) paths() linePaths {
@@ -75,6 +76,7 @@ func (b *bashCall) paths() linePaths {
 	for _, c := range b.allCommands() {
 		line, sets := strings.Join(c.Args(), " ")+" ", len(c.Assigns) > 0 // PATH=.
 		if sets || len(c.Argv) > 0 && !passers.MatchString(line) {
+			f.feeds = f.feeds || c.IsPiped()
 			opens, f.transfers = true, f.transfers || sets || !local.MatchString(line)
 		}
 		if name := programOf(c); coders.MatchString(name) {
@@ -220,7 +222,7 @@ func (f *pathFinder) addCommand(c shell.Command) {
 	name := programOf(c)
 	f.addSettings(c, name)
 	if printers[name] || len(c.Argv) == 0 {
-		if len(c.Redirects) > 0 { // the line may run the file
+		if len(c.Redirects) > 0 || f.feeds { // the line may run the file, or a program what it reads
 			for _, text := range c.Printed() {
 				f.addDocument(text)
 			}

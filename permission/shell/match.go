@@ -163,6 +163,9 @@ func (c *Command) Printed() []string {
 	return append(c.Args()[1:], formatText(c.Argv[1:]))
 }
 
+// IsPiped reports whether the command reads the output of another command, or a file.
+func (c *Command) IsPiped() bool { return c.piped }
+
 // Inputs returns the texts that the command reads and that are in the line.
 func (c *Command) Inputs() []Word { return slices.Concat(c.input, c.heard) }
 
