@@ -282,8 +282,7 @@ func writeFile(path string, all []Token) error {
 }
 
 // Tokens checks bearer tokens against a file that it watches. A token that is removed, revoked or
-// changed ends at once, with the streams that it opened. It implements gateway.Authenticator and
-// is safe for concurrent use.
+// changed ends at once, with the streams that it opened. It is safe for concurrent use.
 type Tokens struct {
 	path string
 	log  *slog.Logger
@@ -426,15 +425,6 @@ func (t *Tokens) Trouble() string {
 	return ""
 }
 
-// Authenticate implements gateway.Authenticator.
-func (t *Tokens) Authenticate(r *http.Request) (*gateway.Identity, error) {
-	token, err := bearerToken(r)
-	if err != nil {
-		return nil, err
-	}
-	return t.Token(r, token)
-}
-
 func (t *Tokens) find(token string) (h *held, lost bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -453,7 +443,7 @@ func (t *Tokens) reread() bool {
 	return !early && t.Reload() == nil
 }
 
-// Token implements gateway.Authenticator.
+// Token returns the identity of a token, as gateway.Authenticator has it.
 func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error) {
 	h, lost := t.find(token)
 	if h == nil && t.reread() { // the token may be newer than the last check
