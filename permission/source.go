@@ -131,7 +131,6 @@ func (s *PathSource) listNames() ([]File, error) {
 	return names, nil
 }
 
-// listFolder lists the rule files of a folder.
 func (s *PathSource) listFolder(path string) ([]string, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

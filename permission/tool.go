@@ -205,7 +205,6 @@ const defaultShell = "bash"
 
 var shells = []string{"bash", "sh"}
 
-// shellKind returns the kind of a shell tool, or nil for other tools.
 func shellKind(t *Tool) ShellKind {
 	if t == nil {
 		return nil

@@ -168,7 +168,6 @@ func (r *run) waitForTurnEnd(ctx context.Context, turn *openTurnError) error {
 	return cmp.Or(context.Cause(ctx), busyError())
 }
 
-// play sends the run.
 func (f *follower) play(ctx context.Context, p *plan) error {
 	f.reply = p.projection.reply
 	if err := f.start(p.projection, p.restate); err != nil {

@@ -194,7 +194,6 @@ func (a *ask) reply(status int, v any) error {
 // query is the checked query of a request.
 type query struct{ values url.Values }
 
-// readQuery checks the query of a request against the parameters of its operation.
 func readQuery(r *http.Request, params []operation.Param) (query, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -253,7 +253,6 @@ func (o *OIDC) identity(raw claims) (*gateway.Identity, error) {
 	return o.person(name, raw.texts(o.cfg.GroupsClaim))
 }
 
-// person returns the identity of a person, with the roles of their groups.
 func (o *OIDC) person(name string, groups []string) (*gateway.Identity, error) {
 	has := slices.Clone(o.cfg.Roles["*"])
 	for _, g := range groups {

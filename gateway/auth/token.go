@@ -56,7 +56,6 @@ func (t Token) InForce(at time.Time) bool {
 	return t.Revoked.IsZero() && (t.Expires.IsZero() || at.Before(t.Expires))
 }
 
-// grantDigest returns a digest of what the token grants.
 func (t Token) grantDigest() string {
 	t.ID, t.Created = "", time.Time{}
 	b, _ := strictjson.Marshal(t) // it came from JSON

@@ -234,7 +234,6 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 	return c, nil
 }
 
-// addRequest adds the approval request and its state.
 func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can bool) {
 	call := c.Call
 	c.Title = asked.Title(call)

@@ -70,7 +70,6 @@ func historyFilterOf(q url.Values) historyFilter {
 	return historyFilter{Words: get("q"), By: get("by"), Tool: get("tool"), Agent: get("agent"), Rule: get("rule"), Outcome: get("outcome"), Period: get("period"), From: get("from"), To: get("to")}
 }
 
-// values returns the parameters that are set.
 func (f historyFilter) values() url.Values {
 	return setParams(url.Values{}, "q", f.Words, "by", f.By, "tool", f.Tool, "agent", f.Agent, "rule", f.Rule, "outcome", f.Outcome, "period", f.Period, "from", f.From, "to", f.To)
 }

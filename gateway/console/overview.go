@@ -110,7 +110,6 @@ func aboutCall(tool, summary string) string {
 // urgencies are the colours of open requests.
 var urgencies = []chart.Series{{Name: "late", Label: "due within 15m"}, {Name: "open", Label: "due later"}, {Name: "expired", Label: "no deadline"}}
 
-// addOpen draws the open requests by age and by time left.
 func (v *overviewView) addOpen(open toolcall.ActivityOpen) {
 	v.Asking = open.Requests
 	draw := func(id, title, head, before, after string, of []toolcall.ActivityOpenUpTo) chart.Columns {

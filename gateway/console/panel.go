@@ -245,7 +245,6 @@ func responseOf(f *form, k toolcall.Key, suggested []message.PermissionRule, now
 	return resp, nil
 }
 
-// addTerms adds the standing approval to a response.
 func (f *form) addTerms(resp *toolcall.Response, suggested []message.PermissionRule, now time.Time) error {
 	if f.Remember == "" {
 		return nil

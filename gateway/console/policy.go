@@ -172,7 +172,6 @@ func (v *policyView) addHits(ctx context.Context, c engine.Client) error {
 	return nil
 }
 
-// addText adds the files and rules, and the rule that the address names.
 func (v *policyView) addText(ctx context.Context, c engine.Client, rule string) error {
 	var err error
 	if v.Text, err = api.PolicyText.Call(ctx, c, api.PolicyTextRequest{V: 1}); err != nil && message.AsError("", err).Code != message.CodeNotFound {

@@ -241,7 +241,6 @@ func checkParamHeaders(h http.Header, schema, arguments json.RawMessage) error {
 	return nil
 }
 
-// asksFor reports whether a schema names a header.
 func asksFor(schema json.RawMessage, name string) bool {
 	return slices.ContainsFunc(objectOf(objectOf(schema).get("properties")), func(p strictjson.Member) bool {
 		return strings.EqualFold(objectOf(p.Value).text("x-mcp-header"), name) || asksFor(p.Value, name)

@@ -123,7 +123,6 @@ func wantsModern(err error) bool {
 	return ok && re.code == codeVersion && listsModern(re.data, "supported")
 }
 
-// listsModern reports whether a member of an object lists the modern version.
 func listsModern(data json.RawMessage, member string) bool {
 	return slices.ContainsFunc(itemsOf(objectOf(data).get(member)), func(v json.RawMessage) bool { return string(v) == `"`+modernVersion+`"` })
 }

@@ -40,7 +40,6 @@ func Read(name string, text []byte) (*File, []Fault) {
 	return doc, found
 }
 
-// parseYAML returns the only document of a file.
 func parseYAML(text []byte, found *[]Fault) (body ast.Node, ok bool) {
 	fail := func(line, col int, msg, remedy string) bool {
 		*found = append(*found, Fault{Line: line, Col: col, Msg: msg, Hint: remedy})

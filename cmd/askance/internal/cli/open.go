@@ -65,7 +65,6 @@ address; with --print it only prints the address.`,
 // overSocket is the prefix of the address of a console that only has a Unix socket.
 const overSocket = "unix:"
 
-// consoleURL returns the address of the server's web console.
 func consoleURL(env *environment) (*url.URL, error) {
 	dir, text := node.Dir(env.cfg.dir()), cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if text == "" && env.cfg.NATS == "" {

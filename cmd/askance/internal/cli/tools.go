@@ -145,7 +145,6 @@ func runToolsImport(ctx context.Context, env *environment, t toolsImport) error 
 	return env.print(map[string]any{"tools": len(found.Tools) - len(leftOut), "left_out": leftOut, "yaml": string(file)}, string(file))
 }
 
-// find reads the source.
 func (t *toolsImport) find(ctx context.Context, env *environment) (*toolimport.Found, error) {
 	switch {
 	case t.argv != nil:

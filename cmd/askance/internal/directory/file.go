@@ -228,7 +228,6 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	return l.load(files)
 }
 
-// read reads the files and the bucket.
 func (l *Live) read(ctx context.Context) ([]Named, error) {
 	files, err := read(l.paths)
 	if err != nil || l.bucket == nil {

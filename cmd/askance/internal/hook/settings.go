@@ -132,7 +132,6 @@ func (s Settings) Install(text string) (string, error) {
 	return text, nil
 }
 
-// appendHook adds an item to the list of an event.
 func appendHook(text, event, item string) (string, error) {
 	for range 3 {
 		d, err := parseDocument(text)

@@ -186,7 +186,6 @@ func (m *model) send(d *draftResponse) tea.Cmd {
 	return m.post(d, nil)
 }
 
-// post sends a response in the background.
 func (m *model) post(d *draftResponse, bulk *bulkScreen) tea.Cmd {
 	m.sending[d.call.Key] = true
 	var sign *Signer

@@ -96,7 +96,6 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// serve runs one session to its end.
 func (s *Server) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

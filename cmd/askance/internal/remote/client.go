@@ -107,7 +107,6 @@ func unlike(op *api.Operation, err error) error {
 	return unavailable(op, "the reply is not one that askance sends", err)
 }
 
-// send sends a request and reads the body of its reply.
 func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]byte, error) {
 	r, err := c.newRequest(ctx, op, request)
 	if err != nil {

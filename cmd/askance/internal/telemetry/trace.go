@@ -83,7 +83,6 @@ func (t *Tracer) Observe(w engine.Written) {
 	}
 }
 
-// recorded makes the spans of one record.
 type recorded struct {
 	t       *Tracer
 	c       *toolcall.Call

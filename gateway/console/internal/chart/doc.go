@@ -118,7 +118,6 @@ func (d *drawing) addf(format string, args ...any) {
 	_, _ = fmt.Fprintf(d, format, args...) // a strings.Builder never fails
 }
 
-// html returns what was drawn.
 func (d *drawing) html() template.HTML {
 	return template.HTML(d.String()) //nolint:gosec // addf escapes every argument
 }
