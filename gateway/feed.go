@@ -216,13 +216,14 @@ type Stream struct {
 	ctx context.Context //nolint:containedctx // of the request: nothing is written once it has ended
 }
 
-// Streaming replies with a stream that f writes. ctx ends with the request, or when the peer
-// stops reading; f must then return. Streaming returns the error of f unless ctx has ended.
-func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Duration, f func(context.Context, *Stream) error) error {
+// Streaming replies with a stream that f writes. At each interval it sends the event alive, or a
+// comment, which clients skip, if alive is "". ctx ends with the request, or when the peer stops
+// reading; f must then return. Streaming returns the error of f unless ctx has ended.
+func Streaming(ctx context.Context, w http.ResponseWriter, interval time.Duration, alive string, f func(context.Context, *Stream) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &Stream{sse: NewSSE(w), ctx: ctx}
-	if err := s.KeepAlive(); err != nil { // sends the headers
+	if err := s.keepAlive(alive); err != nil { // sends the headers
 		return nil // the peer is gone
 	}
 	var wg sync.WaitGroup
@@ -230,12 +231,12 @@ func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Durati
 	done := make(chan struct{})
 	defer close(done)
 	wg.Go(func() {
-		tick := time.NewTicker(keepAlive)
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-				if err := s.KeepAlive(); err != nil {
+				if err := s.keepAlive(alive); err != nil {
 					cancel(err)
 					return
 				}
@@ -250,17 +251,29 @@ func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Durati
 	return nil
 }
 
-// Event is SSE.Event.
+// Event writes one event; id and name may be empty. data with line breaks is split as the format
+// requires.
 func (s *Stream) Event(id, name string, data []byte) error {
+	var b strings.Builder
+	if id != "" {
+		b.WriteString("id: " + id + "\n")
+	}
+	if name != "" {
+		b.WriteString("event: " + name + "\n")
+	}
+	for line := range strings.SplitSeq(string(data), "\n") {
+		b.WriteString("data: " + strings.TrimSuffix(line, "\r") + "\n")
+	}
+	b.WriteString("\n")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	return s.sse.Event(id, name, data)
+	return s.sse.Write([]byte(b.String()))
 }
 
-// JSON is SSE.JSON.
+// JSON writes an event with a JSON document.
 func (s *Stream) JSON(name string, v any) error {
 	b, err := strictjson.Marshal(v)
 	if err != nil {
@@ -269,8 +282,10 @@ func (s *Stream) JSON(name string, v any) error {
 	return s.Event("", name, b)
 }
 
-// KeepAlive is SSE.KeepAlive.
-func (s *Stream) KeepAlive() error {
+func (s *Stream) keepAlive(event string) error {
+	if event != "" {
+		return s.Event("", event, []byte("{}"))
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sse.KeepAlive()
@@ -295,32 +310,6 @@ func NewSSE(w http.ResponseWriter) *SSE {
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{}) // the request is read; the peer may be silent from now on
 	return &SSE{w: w, rc: rc}
-}
-
-// Event writes one event; id and name may be empty. data with line breaks is split as the format
-// requires.
-func (s *SSE) Event(id, name string, data []byte) error {
-	var b strings.Builder
-	if id != "" {
-		b.WriteString("id: " + id + "\n")
-	}
-	if name != "" {
-		b.WriteString("event: " + name + "\n")
-	}
-	for line := range strings.SplitSeq(string(data), "\n") {
-		b.WriteString("data: " + strings.TrimSuffix(line, "\r") + "\n")
-	}
-	b.WriteString("\n")
-	return s.Write([]byte(b.String()))
-}
-
-// JSON writes one event without an id, whose data is v.
-func (s *SSE) JSON(name string, v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return s.Event("", name, b)
 }
 
 // KeepAlive writes a comment, which clients skip.

@@ -38,7 +38,7 @@ func watching(*gatewaytest.World) []gateway.Surface {
 				return err
 			}
 		}
-		return gateway.Streaming(r.Context(), w, time.Minute, func(ctx context.Context, s *gateway.Stream) error {
+		return gateway.Streaming(r.Context(), w, time.Minute, "", func(ctx context.Context, s *gateway.Stream) error {
 			live := func() error { return s.Event("", "live", []byte("{}")) }
 			return p.Feeds.Resume(ctx, p, message.SessionID(r.PathValue("session")), from, live, func(c gateway.Cursor, ev toolcall.SequencedEvent) error {
 				return s.Event(c.String(), "", ev.Event)

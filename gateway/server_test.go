@@ -442,7 +442,7 @@ func TestNoEventsAfterTheCredentials(t *testing.T) {
 	gone := errors.New("revoked")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, end := context.WithCancelCause(r.Context())
-		err := gateway.Streaming(ctx, w, time.Hour, func(_ context.Context, s *gateway.Stream) error {
+		err := gateway.Streaming(ctx, w, time.Hour, "", func(_ context.Context, s *gateway.Stream) error {
 			err := s.JSON("call", "early")
 			end(gone)
 			if late := s.JSON("call", "late"); err != nil || !errors.Is(late, gone) {

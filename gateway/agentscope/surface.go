@@ -99,7 +99,7 @@ func (s *Surface) stream(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 		return err
 	}
 	me := keyOf(p, session)
-	return gateway.Streaming(r.Context(), w, s.cfg.KeepAlive, func(ctx context.Context, out *gateway.Stream) error {
+	return gateway.Streaming(r.Context(), w, s.cfg.KeepAlive, "", func(ctx context.Context, out *gateway.Stream) error {
 		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, e toolcall.SequencedEvent) error {
 			ev, err := message.DecodeEvent(e.Event)
 			if err != nil {

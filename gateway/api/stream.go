@@ -44,7 +44,7 @@ func streamEvents(a *ask) error {
 		return err // a refusal, while the reply can still be an error
 	}
 	p := a.actingPeer()
-	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
+	return gateway.Streaming(a.ctx(), a.w, keepAlive, "", func(ctx context.Context, s *gateway.Stream) error {
 		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, ev toolcall.SequencedEvent) error {
 			if reply != "" && !ofReply(ev.Event, reply) {
 				return nil
@@ -72,7 +72,7 @@ func watch(a *ask) error {
 	wanted := func(c *toolcall.Call) bool {
 		return (session == "" || c.Session == session) && (tool == "" || c.Tool == tool)
 	}
-	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
+	return gateway.Streaming(a.ctx(), a.w, keepAlive, "", func(ctx context.Context, s *gateway.Stream) error {
 		known := map[toolcall.Key]uint64{} // of open calls: the last sequence sent
 		last := uint64(0)                  // the last sequence in the list
 		send := func(e ChangeEvent) error {

@@ -296,7 +296,7 @@ func (t *teller) addText(ev message.Event, kind, block, delta string) {
 	}
 }
 
-// tick is the interval of keep-alive events. The script reconnects when the stream has been silent
+// tick is the interval of the event of that name. The script reconnects when the stream has been silent
 // for more than twice as long.
 const tick = 10 * time.Second
 
@@ -315,67 +315,20 @@ type progressed struct {
 	Line line   `json:"line"`
 }
 
-// events streams changes to a page. The page reloads once connected, so it misses nothing.
+// events streams changes to a page until the reader disconnects or falls behind, its login ends, or
+// the server stops. The page reloads once connected, so it misses nothing.
 func (in *Console) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := p.Reader(); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(r.Context())
-	f := &follower{changes: make(chan gateway.Change, 16), ready: make(chan struct{}), ended: make(chan struct{})}
-	go f.run(ctx, p.Feeds)
-	defer func() { stop(); <-f.ended }()
-	select {
-	case <-f.ready:
-	case <-f.ended:
+	return gateway.Streaming(r.Context(), w, tick, "tick", func(ctx context.Context, out *gateway.Stream) error {
+		ready := func() error { return out.Event("", "ready", []byte("{}")) }
+		_ = p.Feeds.Changes(ctx, ready, func(c gateway.Change) error { return in.tell(out, c) }) // its error only ends the stream
 		return nil
-	}
-	out := gateway.NewSSE(w)
-	in.follow(ctx, out, f)
-	return nil
-}
-
-// follow writes until the reader disconnects or falls behind, its login ends, or the server stops.
-// The page then reconnects and reloads.
-func (in *Console) follow(ctx context.Context, out *gateway.SSE, f *follower) {
-	err := out.Event("", "ready", []byte("{}"))
-	timer := time.NewTicker(tick)
-	defer timer.Stop()
-	for err == nil {
-		select {
-		case c := <-f.changes:
-			if ctx.Err() != nil { // it waited for a slow reader
-				return
-			}
-			err = in.tell(out, c)
-		case <-timer.C:
-			err = out.Event("", "tick", []byte("{}"))
-		case <-f.ended:
-			return
-		}
-	}
-}
-
-// follower passes the changes in a space to one stream.
-type follower struct {
-	changes chan gateway.Change
-	ready   chan struct{} // closed once subscribed
-	ended   chan struct{} // closed when the subscription ends
-}
-
-func (f *follower) run(ctx context.Context, feeds *gateway.Feeds) {
-	defer close(f.ended)
-	subscribed := func() error { close(f.ready); return nil }
-	_ = feeds.Changes(ctx, subscribed, func(c gateway.Change) error { // its error only ends the stream
-		select {
-		case f.changes <- c:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	})
 }
 
-func (in *Console) tell(out *gateway.SSE, c gateway.Change) error {
+func (in *Console) tell(out *gateway.Stream, c gateway.Change) error {
 	if c.Progress != nil {
 		l := in.progress.add(*c.Progress)
 		return out.JSON("progress", progressed{domID(c.Progress.Key), l})
