@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -149,7 +151,7 @@ func TestSortRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := rows()
-		heads := sortRows(q, "rule", all, sharesBy("Rule", nil), 1)
+		heads := sortRows(pathInsights, q, "rule", all, sharesBy("Rule", nil), 1)
 		var names, sorted []string
 		for _, s := range all {
 			names = append(names, s.Name)
@@ -167,7 +169,34 @@ func TestSortRows(t *testing.T) {
 		}
 	}
 	q, _ := url.ParseQuery("last=7d&sort_rule=-rule")
-	if h := sortRows(q, "rule", rows(), sharesBy("Rule", nil), 1); h[0].Aria != "descending" || h[0].Href != "/insights?last=7d&sort_rule=rule" || h[1].Href != "/insights?last=7d&sort_rule=decisions" {
+	if h := sortRows(pathInsights, q, "rule", rows(), sharesBy("Rule", nil), 1); h[0].Aria != "descending" || h[0].Href != "/insights?last=7d&sort_rule=rule" || h[1].Href != "/insights?last=7d&sort_rule=decisions" {
 		t.Errorf("the headings are %+v", h)
+	}
+}
+
+// The table of rules is sorted in the same way, and links to rules keep the order.
+func TestSortRules(t *testing.T) {
+	for query, want := range map[string]string{"": "b a C", "sort_rules=rule": "a b C", "sort_rules=-rule": "C b a", "sort_rules=verdict": "a C b", "sort_rules=where": "C b a"} {
+		q, _ := url.ParseQuery(query)
+		var v policyView
+		v.Status.ByRule = []api.PolicyRuleCount{
+			{Rule: "b", Behavior: message.BehaviorAllow, Decided: 9, File: "x", Line: 7}, {Rule: "a", Behavior: message.BehaviorDeny, Decided: 3, File: "y", Line: 1}, {Rule: "C", Behavior: message.BehaviorAsk, File: "x", Line: 2},
+		}
+		v.addRules(q)
+		var names, sorted []string
+		for _, r := range v.Rules {
+			names = append(names, r.Rule)
+		}
+		for _, h := range v.Heads {
+			if h.Aria != "" {
+				sorted = append(sorted, h.Label+" "+h.Aria)
+			}
+		}
+		if got := strings.Join(names, " "); got != want || len(sorted) != 1 {
+			t.Errorf("%q: %s, sorted by %v; want %s", query, got, sorted, want)
+		}
+		if query == "sort_rules=rule" && (v.Heads[0].Aria != "ascending" || v.Heads[0].Href != "/policy?sort_rules=-rule" || v.Rules[0].Href != "/policy?rule=a&sort_rules=rule#rule") {
+			t.Errorf("the headings are %+v, and the rule links to %s", v.Heads, v.Rules[0].Href)
+		}
 	}
 }

@@ -170,8 +170,9 @@ type sortColumn[T any] struct {
 }
 
 // sortRows sorts rows by the column named in the parameter sort_TABLE, reversed if the name starts
-// with "-", and by default by column number fallback. The headings link to the other orders.
-func sortRows[T any](q url.Values, table string, rows []T, columns []sortColumn[T], fallback int) []columnHead {
+// with "-", and by default by column number fallback. The headings link to the other orders of the
+// page.
+func sortRows[T any](page string, q url.Values, table string, rows []T, columns []sortColumn[T], fallback int) []columnHead {
 	param := "sort_" + table
 	name, back := strings.CutPrefix(q.Get(param), "-")
 	by := slices.IndexFunc(columns, func(c sortColumn[T]) bool { return c.less != nil && strings.ToLower(c.label) == name })
@@ -194,7 +195,7 @@ func sortRows[T any](q url.Values, table string, rows []T, columns []sortColumn[
 				to.Set(param, "-"+to.Get(param))
 			}
 		}
-		heads[i].Href = pathInsights + "?" + to.Encode()
+		heads[i].Href = page + "?" + to.Encode()
 	}
 	slices.SortStableFunc(rows, func(a, b T) int {
 		if back {

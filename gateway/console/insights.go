@@ -168,7 +168,7 @@ func (v *insightsView) shares(filter, title, head string, all []toolcall.Activit
 	p := v.Period
 	t := shareTable{ID: "by-" + filter, Title: title, Head: head, Timed: tools != nil}
 	all = slices.Clone(all)
-	t.Heads = sortRows(v.query, filter, all, sharesBy(head, tools), 1)
+	t.Heads = sortRows(pathInsights, v.query, filter, all, sharesBy(head, tools), 1)
 	most := 1
 	for _, s := range all {
 		most = max(most, s.Decided())
@@ -227,8 +227,8 @@ func (v *insightsView) addReviewers() {
 		}
 	}
 	people, groups := slices.Clone(v.Load.People), slices.Clone(v.Load.Groups)
-	v.Heads = sortRows(v.query, "people", people, reviewersBy, 2)
-	sortRows(v.query, "people", groups, reviewersBy, 2)
+	v.Heads = sortRows(pathInsights, v.query, "people", people, reviewersBy, 2)
+	sortRows(pathInsights, v.query, "people", groups, reviewersBy, 2)
 	add(people, false)
 	add(groups, true)
 }

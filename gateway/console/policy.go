@@ -35,8 +35,7 @@ type policyView struct {
 	Status api.PolicyStatusReply
 	View   string
 	Tabs   []tab
-	Sort   string
-	Heads  []sortHead
+	Heads  []columnHead
 	Rules  []ruleRow
 	Open   *ruleText // the rule of the address
 	Files  []policyFile
@@ -46,12 +45,6 @@ type policyView struct {
 	None   string // why there is nothing to show
 
 	HitsSince time.Time
-}
-
-// sortHead is a column by which a table can be sorted.
-type sortHead struct {
-	Title, Href string
-	Number, On  bool
 }
 
 type ruleRow struct {
@@ -95,7 +88,7 @@ type fileDiff struct {
 }
 
 func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	v := policyView{shell: in.shell(r, p, "policy", "Policy – askance"), View: r.URL.Query().Get("view"), Sort: r.URL.Query().Get("sort")}
+	v := policyView{shell: in.shell(r, p, "policy", "Policy – askance"), View: r.URL.Query().Get("view")}
 	c, err := p.Reader()
 	if err == nil {
 		v.Status, err = api.PolicyStatus.Call(r.Context(), c, struct{}{})
@@ -115,7 +108,7 @@ func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 		err = v.addVersions(r.Context(), c, q)
 	case policyFiles, policyRules:
 		if err = v.addHits(r.Context(), c); err == nil {
-			err = v.addText(r.Context(), c, q.Get("rule"))
+			err = v.addText(r.Context(), c, q)
 		}
 	}
 	return in.writeOrFail(w, "policy", v.shell, v, err)
@@ -172,12 +165,12 @@ func (v *policyView) addHits(ctx context.Context, c engine.Client) error {
 	return nil
 }
 
-func (v *policyView) addText(ctx context.Context, c engine.Client, rule string) error {
+func (v *policyView) addText(ctx context.Context, c engine.Client, q url.Values) error {
 	var err error
 	if v.Text, err = api.PolicyText.Call(ctx, c, api.PolicyTextRequest{V: 1}); err != nil && message.AsError("", err).Code != message.CodeNotFound {
 		return err
 	}
-	v.addRules(rule)
+	v.addRules(q)
 	hits := map[string]uint64{}
 	for _, r := range v.Status.ByRule {
 		hits[r.Rule] = r.Decided
@@ -191,6 +184,7 @@ func (v *policyView) addText(ctx context.Context, c engine.Client, rule string) 
 		}
 		v.Files = append(v.Files, out)
 	}
+	rule := q.Get("rule")
 	if rule == "" {
 		return nil
 	}
@@ -214,7 +208,7 @@ func numberLines(text string, first int) []numbered {
 	return out
 }
 
-func (v *policyView) addRules(open string) {
+func (v *policyView) addRules(q url.Values) {
 	tools := map[string][]string{}
 	for _, r := range v.Text.Rules {
 		tools[r.Rule] = r.Tools
@@ -224,32 +218,23 @@ func (v *policyView) addRules(open string) {
 		most = max(most, r.Decided)
 	}
 	for _, r := range v.Status.ByRule {
-		row := ruleRow{PolicyRuleCount: r, Share: int(r.Decided * 100 / most), Tools: tools[r.Rule], Open: r.Rule == open}
-		row.Href = policyAddress("rule", r.Rule, "sort", v.Sort) + "#rule"
+		row := ruleRow{PolicyRuleCount: r, Share: int(r.Decided * 100 / most), Tools: tools[r.Rule], Open: r.Rule == q.Get("rule")}
+		row.Href = policyAddress("rule", r.Rule, "sort_rules", q.Get("sort_rules")) + "#rule"
 		if r.File != "" {
 			row.Place = path.Base(r.File)
 		}
 		v.Rules = append(v.Rules, row)
 	}
-	order := map[string]func(a, b ruleRow) int{
-		"":        func(a, b ruleRow) int { return cmp.Compare(b.Decided, a.Decided) },
-		"rule":    func(a, b ruleRow) int { return strings.Compare(a.Rule, b.Rule) },
-		"verdict": func(a, b ruleRow) int { return strings.Compare(string(b.Behavior), string(a.Behavior)) },
-		"place":   func(a, b ruleRow) int { return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) },
-		"failed":  func(a, b ruleRow) int { return cmp.Compare(b.Failed, a.Failed) },
-	}
-	less, ok := order[v.Sort]
-	if !ok {
-		v.Sort, less = "", order[""]
-	}
-	slices.SortStableFunc(v.Rules, less)
-	for _, h := range []sortHead{{Title: "Rule", Href: "rule"}, {Title: "Verdict", Href: "verdict"}, {Title: "Tools"}, {Title: "Hits", Number: true}, {Title: "Failed", Href: "failed", Number: true}, {Title: "Where", Href: "place"}} {
-		h.On = h.Title != "Tools" && h.Href == v.Sort
-		if h.Title != "Tools" {
-			h.Href = policyAddress("sort", h.Href)
-		}
-		v.Heads = append(v.Heads, h)
-	}
+	v.Heads = sortRows(pathPolicy, q, "rules", v.Rules, ruleColumns, 3)
+}
+
+var ruleColumns = []sortColumn[ruleRow]{
+	{"Rule", "", func(a, b ruleRow) int { return compareNames(a.Rule, b.Rule) }},
+	{"Verdict", "", func(a, b ruleRow) int { return cmp.Compare(b.Behavior, a.Behavior) }}, // deny first
+	{"Tools", "", nil},
+	{"Hits", numeric, func(a, b ruleRow) int { return cmp.Compare(b.Decided, a.Decided) }},
+	{"Failed", numeric, func(a, b ruleRow) int { return cmp.Compare(b.Failed, a.Failed) }},
+	{"Where", "", func(a, b ruleRow) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line)) }},
 }
 
 // addVersions compares the versions in the address, by default the one in force with the previous
