@@ -51,14 +51,6 @@ var ends = []end{
 	{"bypassed", "ran without a decision", []toolcall.Cause{toolcall.CauseBypass}, nil},
 }
 
-// pastTime is a period up to now to which the history can be limited.
-type pastTime struct {
-	Value, Label string
-	length       time.Duration
-}
-
-var pastTimes = []pastTime{{"1h", "1 hour", time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", 30 * 24 * time.Hour}, {"", "All", 0}}
-
 // historyFilter selects finished calls. Its fields are URL parameters.
 type historyFilter struct {
 	Words, By, Tool, Agent, Rule, Outcome string
@@ -91,22 +83,21 @@ func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 		}
 		r.Outcomes, r.Results = ends[i].causes, ends[i].results
 	}
-	if i := slices.IndexFunc(pastTimes, func(p pastTime) bool { return p.Value == f.Period }); i >= 0 && pastTimes[i].length > 0 {
-		r.Since = now.Add(-pastTimes[i].length)
+	if i := slices.IndexFunc(periods, func(p pastPeriod) bool { return p.name == f.Period }); i >= 0 {
+		r.Since = now.Add(-periods[i].long)
 	}
 	var err error
-	if f.From != "" {
-		if r.Since, err = formTime(f.From); err != nil {
-			return r, err
-		}
-	}
-	if f.To != "" {
-		r.Until, err = formTime(f.To)
+	if r.Since, err = formTime(f.From, r.Since); err == nil {
+		r.Until, err = formTime(f.To, r.Until)
 	}
 	return r, err
 }
 
-func formTime(s string) (time.Time, error) {
+// formTime reads the time of a form field, which may be empty.
+func formTime(s string, empty time.Time) (time.Time, error) {
+	if s == "" {
+		return empty, nil
+	}
 	for _, layout := range []string{fieldTime, fieldSeconds, time.RFC3339, "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
@@ -218,8 +209,8 @@ func (v *historyView) addChoices(ctx context.Context, c engine.Client) {
 			v.People = append(v.People, l.Name)
 		}
 	}
-	for _, p := range pastTimes {
-		v.Periods = append(v.Periods, chip{p.Label, v.Filter.address(pathHistory, "period", p.Value, "from", "", "to", ""), v.Filter.Period == p.Value && v.Filter.From == "" && v.Filter.To == ""})
+	for _, p := range append(slices.Clone(periods), pastPeriod{label: "All"}) {
+		v.Periods = append(v.Periods, chip{p.label, v.Filter.address(pathHistory, "period", p.name, "from", "", "to", ""), v.Filter.Period == p.name && v.Filter.From == "" && v.Filter.To == ""})
 	}
 	v.CSV, v.JSON = v.Filter.address(pathExport, "format", "csv"), v.Filter.address(pathExport, "format", "json")
 	if len(v.Filter.values()) > 0 {

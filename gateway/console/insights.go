@@ -261,10 +261,13 @@ type chip struct {
 	On          bool
 }
 
-var periods = []struct {
+// pastPeriod is a period up to now.
+type pastPeriod struct {
 	name, label, words string
 	long               time.Duration
-}{
+}
+
+var periods = []pastPeriod{
 	{"1h", "1 hour", "Last hour", time.Hour},
 	{"24h", "24 hours", "Last 24 hours", 24 * time.Hour},
 	{"7d", "7 days", "Last 7 days", 7 * 24 * time.Hour},
@@ -318,18 +321,10 @@ func periodOf(q url.Values, path, fallback string, now time.Time) period {
 }
 
 func (p *period) readTimes(from, to string, now time.Time) {
-	read := func(text string, other time.Time) (time.Time, bool) {
-		for _, layout := range []string{fieldTime, time.RFC3339} {
-			if at, err := time.Parse(layout, text); err == nil {
-				return at.UTC(), true
-			}
-		}
-		return other, text == ""
-	}
-	since, ok := read(from, now.Add(-24*time.Hour))
-	until, alsoOK := read(to, now)
+	since, err := formTime(from, now.Add(-24*time.Hour))
+	until, alsoErr := formTime(to, now)
 	switch {
-	case !ok || !alsoOK:
+	case err != nil || alsoErr != nil:
 		p.Bad = "The period is not valid: use a date and time, for example 2026-11-23T08:00."
 	case !since.Before(until):
 		p.Bad = "The period ends before it begins: choose an earlier start."

@@ -337,7 +337,6 @@ type playground struct {
 	Result      *api.PreviewedCall
 	Explained   *explanation
 	Behavior    string
-	ExplainAt   string // the template wants it; a playground always explains
 }
 
 const maxTryInput = 256 << 10
