@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -296,15 +297,6 @@ const (
 	eventRanUnasked = "hook.ran_unasked"
 )
 
-type holderEvent struct {
-	Type  message.EventType `json:"type"`
-	Name  string            `json:"name"`
-	Value struct {
-		Call   message.CallID `json:"tool_call_id"`
-		Holder message.CallID `json:"holder"`
-	} `json:"value"`
-}
-
 // settleWithin bounds the time to record a release after the agent has gone.
 const settleWithin = 10 * time.Second
 
@@ -324,28 +316,21 @@ func (g *gate) emit(ctx context.Context, k toolcall.Key, name string, value map[
 func (g *gate) holder(ctx context.Context, c *toolcall.Call) (message.CallID, error) {
 	holder := c.Call
 	r := toolcall.EventsRequest{Session: c.Session, Reply: c.Reply, After: c.First}
-	for {
-		page, err := g.c.Events(ctx, r)
-		if err != nil {
-			return "", err
+	_, err := agent.EachEvent(ctx, g.c, r, func(_ uint64, e message.Event) error {
+		ev, ok := e.(*message.Custom)
+		if !ok || ev.Value["tool_call_id"] != string(c.Call) {
+			return nil
 		}
-		for _, e := range page.Events {
-			var ev holderEvent
-			if err := strictjson.UnmarshalOpen(e.Event, &ev); err != nil || ev.Type != message.EventCustom || ev.Value.Call != c.Call {
-				continue
-			}
-			switch {
-			case ev.Name == eventReleased && ev.Value.Holder == holder:
-				holder = ""
-			case ev.Name == eventClaimed && holder == "":
-				holder = ev.Value.Holder
-			}
+		by, _ := ev.Value["holder"].(string)
+		switch {
+		case ev.Name == eventReleased && message.CallID(by) == holder:
+			holder = ""
+		case ev.Name == eventClaimed && holder == "":
+			holder = message.CallID(by)
 		}
-		if page.Next <= r.After || len(page.Events) == 0 {
-			return holder, nil
-		}
-		r.After = page.Next
-	}
+		return nil
+	})
+	return holder, err
 }
 
 // claim makes the event's call the holder of c, if no hook waits for c.

@@ -80,3 +80,28 @@ func TestBeginFails(t *testing.T) {
 		t.Errorf("the calls are %+v, %v; want one that runs", list.Calls, err)
 	}
 }
+
+// A release counts, however many records of other replies come before it.
+func TestReleaseAfterManyRecords(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
+	call := w.A.Propose("s", "r", "c", gatewaytest.Browse, `{}`)
+	bot := w.A.Client(gatewaytest.Bot)
+	of := func(id string) *gate {
+		return &gate{c: bot, ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Call: id, Tool: gatewaytest.Browse, Input: message.RawJSON(`{}`)}}
+	}
+	elsewhere := call.Key
+	elsewhere.Reply = "another"
+	for range 1100 { // a page has 1000 records
+		if err := of("x").emit(t.Context(), elsewhere, "note", map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := of("c").release(t.Context(), call); err != nil {
+		t.Fatal(err)
+	}
+	if mine, err := of("next").claim(t.Context(), call); err != nil || !mine {
+		t.Errorf("claim of a released call: %t, %v", mine, err)
+	}
+}
