@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -208,6 +209,24 @@ func (l *Listeners) Tell(p toolcall.ProgressRequest) {
 	}
 }
 
+// Every yields at each interval until ctx ends.
+func Every(ctx context.Context, interval time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case at := <-tick.C:
+				if !yield(at) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Stream is a stream of server-sent events with keep-alive comments. It is safe for
 // concurrent use.
 type Stream struct {
@@ -221,27 +240,17 @@ type Stream struct {
 // reading; f must then return. Streaming returns the error of f unless ctx has ended.
 func Streaming(ctx context.Context, w http.ResponseWriter, interval time.Duration, alive string, f func(context.Context, *Stream) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	defer cancel(nil)
 	s := &Stream{sse: NewSSE(w), ctx: ctx}
 	if err := s.keepAlive(alive); err != nil { // sends the headers
 		return nil // the peer is gone
 	}
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	done := make(chan struct{})
-	defer close(done)
 	wg.Go(func() {
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				if err := s.keepAlive(alive); err != nil {
-					cancel(err)
-					return
-				}
-			case <-done:
-				return
+		for range Every(ctx, interval) {
+			if err := s.keepAlive(alive); err != nil {
+				cancel(err)
 			}
 		}
 	})

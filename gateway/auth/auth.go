@@ -125,13 +125,9 @@ func (a *Auth) Run(ctx context.Context, _ *gateway.Server) {
 // watchCredentials ends the streams of the local user soon after the first credentials exist,
 // even if no request comes.
 func (a *Auth) watchCredentials(ctx context.Context) {
-	tick := time.NewTicker(reloadEvery)
-	defer tick.Stop()
-	for a.IsOpen() {
-		select {
-		case <-ctx.Done():
+	for range gateway.Every(ctx, reloadEvery) {
+		if !a.IsOpen() {
 			return
-		case <-tick.C:
 		}
 	}
 }

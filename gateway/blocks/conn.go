@@ -226,14 +226,7 @@ func (c *conn) writeOne(ctx context.Context, cancel context.CancelFunc, b []byte
 
 // beat pings the client.
 func (c *conn) beat(ctx context.Context, cancel context.CancelFunc) {
-	tick := time.NewTicker(c.s.cfg.Heartbeat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for range gateway.Every(ctx, c.s.cfg.Heartbeat) {
 		timed, stop := context.WithTimeout(ctx, c.s.cfg.Heartbeat)
 		err := c.ws.Ping(timed)
 		late := timed.Err() != nil && ctx.Err() == nil

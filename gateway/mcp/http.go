@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
@@ -84,16 +85,9 @@ const lookEvery = time.Second
 func (s *httpServer) untilRevoked(r *http.Request, principal string) (*http.Request, func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {
-		tick := time.NewTicker(lookEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				if now, err := s.cfg.Authenticate(r); err != nil || now != principal {
-					cancel()
-				}
-			case <-ctx.Done():
-				return
+		for range gateway.Every(ctx, lookEvery) {
+			if now, err := s.cfg.Authenticate(r); err != nil || now != principal {
+				cancel()
 			}
 		}
 	}()
@@ -326,24 +320,17 @@ const aliveEvery = 15 * time.Second
 
 // keepAlive writes comments until the function is called.
 func (a *answer) keepAlive() (stop func()) {
-	done := make(chan struct{})
+	ctx, stop := context.WithCancel(a.ctx)
 	go func() {
-		tick := time.NewTicker(aliveEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				a.mu.Lock()
-				if a.begin() {
-					a.write([]byte(": wait\n\n"))
-				}
-				a.mu.Unlock()
-			case <-done:
-				return
+		for range gateway.Every(ctx, aliveEvery) {
+			a.mu.Lock()
+			if a.begin() {
+				a.write([]byte(": wait\n\n"))
 			}
+			a.mu.Unlock()
 		}
 	}()
-	return func() { close(done) }
+	return stop
 }
 
 func (a *answer) finish(f *frame, modern bool) {

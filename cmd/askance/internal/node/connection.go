@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/plainfile"
 )
 
@@ -128,16 +129,9 @@ func (c *connection) watchStore(ctx context.Context, fail func(error)) {
 	if c.server == nil {
 		return
 	}
-	tick := time.NewTicker(lookAtStore)
-	defer tick.Stop()
 	var again time.Time // no restart before
 	broken, pause := false, lookAtStore
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range gateway.Every(ctx, lookAtStore) {
 		h, bad := errors.AsType[*bus.HealthError](c.server.Health())
 		bad = bad && len(h.Broken) > 0
 		switch {

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
@@ -188,17 +189,10 @@ type reporter struct {
 // report logs until ctx ends, and once more at the end.
 func (p policy) report(ctx context.Context, log *slog.Logger) {
 	r := reporter{log: log, failed: map[string]uint64{}, watched: map[string]uint64{}}
-	tick := time.NewTicker(reportEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			r.say(p.live.Status())
-			return
-		case <-tick.C:
-			r.say(p.live.Status())
-		}
+	for range gateway.Every(ctx, reportEvery) {
+		r.say(p.live.Status())
 	}
+	r.say(p.live.Status())
 }
 
 func (r *reporter) say(s api.PolicyStatusReply) {

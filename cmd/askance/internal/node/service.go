@@ -247,15 +247,8 @@ type readiness struct {
 
 // watch checks until ctx ends.
 func (r *readiness) watch(ctx context.Context) {
-	tick := time.NewTicker(lookAtJournal)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			_ = r.look(ctx) // look stores and logs it
-		}
+	for range gateway.Every(ctx, lookAtJournal) {
+		_ = r.look(ctx) // look stores and logs it
 	}
 }
 
