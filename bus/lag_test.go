@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -144,20 +145,36 @@ func TestReadsAreNotOlderThanWhatWasDelivered(t *testing.T) {
 	}
 }
 
-// Records that a cluster lost after it had delivered them are found missing: the examination does
-// not wait for them.
+// askingReady is a sink that asks whether the journal is ready as soon as it has got a record.
+type askingReady struct {
+	*sink
+	j     *bus.Journal
+	ready chan error
+}
+
+func (a askingReady) Record(r toolcall.JournalEntry) {
+	a.sink.Record(r)
+	a.ready <- a.j.Ready(context.Background())
+}
+
+// Records that a cluster lost after it had delivered them are found missing, also by the
+// first reader: the examination does not wait for them.
 func TestDeliveredRecordsThatAreLost(t *testing.T) {
 	t.Parallel()
 	b := bustest.New(t)
 	writer, leader := b.Journal("test"), newLagging(t, b)
 	j := leader.journal(t)
-	watched := watch(t, j, 0)
+	a := askingReady{newSink(), j, make(chan error, 2)}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = j.Watch(t.Context(), 0, a) }) // ends with the test
+	t.Cleanup(wg.Wait)
 	mustAppend(t, writer, callRecord("a", callKey("a"), message.ToolCallPending, "propose"), 0)
-	watched.wait(t, "the first record", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 1 })
+	if err := <-a.ready; err != nil {
+		t.Errorf("Ready with all records: %v", err)
+	}
 	leader.forget(0, 2)
 	mustAppend(t, writer, callRecord("b", callKey("b"), message.ToolCallPending, "propose"), 0)
-	watched.wait(t, "both records", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 2 })
-	if err := j.Ready(t.Context()); !errors.Is(err, message.ErrDamaged) {
+	if err := <-a.ready; !errors.Is(err, message.ErrDamaged) {
 		t.Errorf("Ready: %v, want damaged", err)
 	}
 }

@@ -227,6 +227,9 @@ func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
 	if err != nil {
 		return err
 	}
+	if w.caughtUp && m.header.Get(headerBatchID) == "" { // the server shows a batch before it is on the disk
+		w.raiseMark(m.seq, m) // before the sink reads what depends on the record
+	}
 	if void {
 		w.sink.Record(voidEntry(m))
 	} else if choosy, ok := w.sink.(toolcall.ChoosySink); !ok || choosy.Wants(m.seq, m.header.Get(headerID), m.time) {
@@ -237,29 +240,26 @@ func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
 		w.sink.Record(r)
 	}
 	w.at, w.last = m.seq, m
-	if w.caughtUp && m.header.Get(headerBatchID) == "" { // the server shows a batch before it is on the disk
-		w.raiseMark()
-	}
 	return nil
 }
 
-// raiseMark notes the last delivered record, unless a higher one is known.
-func (w *watcher) raiseMark() {
-	if w.at <= w.j.guard.high.Load() {
+// raiseMark notes the record at seq, unless a higher one is known. m is that record, if it was read.
+func (w *watcher) raiseMark(seq uint64, m stored) {
+	if seq <= w.j.guard.high.Load() {
 		return
 	}
 	var leaf proof.Hash
-	if w.last.seq == w.at {
-		leaf = leafOf(w.last)
+	if m.seq == seq {
+		leaf = leafOf(m)
 	}
-	w.j.guard.raiseMark(w.at, leaf)
+	w.j.guard.raiseMark(seq, leaf)
 }
 
 // catchUp tells the sink, once, that it has received all older records.
 func (w *watcher) catchUp(over bool) {
 	if over && !w.caughtUp {
 		w.caughtUp = true
-		w.raiseMark()
+		w.raiseMark(w.at, w.last)
 		w.sink.CaughtUp()
 	}
 }
