@@ -289,6 +289,7 @@ func TestAuditFindsDeletion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.damaged.Store(true)
 	if err := st.DeleteMsg(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
