@@ -355,8 +355,10 @@ func LevelReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) (
 	return raised, nil
 }
 
-// replicasLook is how often a stream that gets replicas is checked.
-const replicasLook = 200 * time.Millisecond
+const (
+	replicasLook  = 200 * time.Millisecond // how often a stream that gets replicas is checked
+	updateTimeout = 5 * time.Second        // of one change: its request is lost with the server that leads the cluster
+)
 
 func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int, report func(Replicated)) error {
 	const op = "set replicas"
@@ -369,7 +371,10 @@ func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int
 		case info.Config.Replicas != n: // also if an archiver has undone it, with a change of the metadata
 			c = info.Config
 			c.Replicas = n
-			if _, err := rd.js.UpdateStream(ctx, c); err != nil {
+			within, cancel := context.WithTimeout(ctx, updateTimeout)
+			_, err = rd.js.UpdateStream(within, c)
+			cancel()
+			if err != nil && !errors.Is(err, context.DeadlineExceeded) {
 				return streamError(ctx, rd.js, op, c, err)
 			}
 		default:

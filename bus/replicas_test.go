@@ -1,11 +1,14 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -333,4 +336,43 @@ func waitUntil(t *testing.T, what string, try func() error) {
 func newRecord(n int) *toolcall.EventRecord {
 	id := strconv.Itoa(n)
 	return callRecord("rec_"+id, toolcall.Key{Space: "test", Session: "s", Reply: "r", Call: message.CallID("c" + id)}, message.ToolCallPending, string(toolcall.CausePropose))
+}
+
+// lossy loses the first request that changes a stream.
+type lossy struct {
+	net.Conn
+	lost *atomic.Bool
+}
+
+func (l lossy) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("STREAM.UPDATE")) && l.lost.CompareAndSwap(false, true) {
+		return len(b), nil
+	}
+	return l.Conn.Write(b)
+}
+
+// Dial implements nats.CustomDialer.
+func (l lossy) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return lossy{conn, l.lost}, err
+}
+
+// A change whose request is lost, because the server that leads the cluster dies, is sent again.
+func TestLostChangeOfReplicas(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3)
+	if _, err := onCluster(t, c.Conn("engine"), newClusterKeys(t), bus.JournalOptions{Stream: bus.StreamOptions{Replicas: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	var lost atomic.Bool
+	nc, err := bus.Connect(t.Context(), c.URL(), bus.ConnectOptions{Principal: "operator", Extra: []nats.Option{nats.SetCustomDialer(lossy{lost: &lost})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := bus.SetReplicas(ctx, nc, "test", 3, func(bus.Replicated) {}); err != nil || !lost.Load() {
+		t.Errorf("%v; a request was lost: %t", err, lost.Load())
+	}
 }
