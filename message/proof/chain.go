@@ -29,7 +29,6 @@ type chains struct {
 type tail struct {
 	seq     uint64
 	leaf    Hash
-	chained bool
 	follows uint64 // see follows
 	cut     bool   // it follows a record before the verified ones
 }
@@ -123,7 +122,7 @@ func (c *chains) add(r *checked, add func(Finding)) {
 		return
 	}
 	if r.hidden {
-		c.trees[r.entity] = tail{r.Seq, r.leaf, before.chained, r.follows(), before.cut}
+		c.trees[r.entity] = tail{r.Seq, r.leaf, r.follows(), before.cut}
 		return
 	}
 	if r.err != nil {
@@ -131,7 +130,9 @@ func (c *chains) add(r *checked, add func(Finding)) {
 		return
 	}
 	link := r.link
-	c.countLink(r.Seq, link)
+	if link != nil {
+		c.rep.Chained++
+	}
 	if i, ok := c.wanted[r.leaf]; ok { // a later event record was read first
 		c.found[i].Kind, c.found[i].Seq = Reordered, r.Seq
 		c.found[i].What = fmt.Sprintf("it comes after the event record of its call that follows it; its place was %d", c.found[i].Through)
@@ -144,18 +145,7 @@ func (c *chains) add(r *checked, add func(Finding)) {
 		before, seen = tail{}, false
 	}
 	c.checkLink(r.Record, link, before, seen)
-	c.trees[r.entity] = tail{r.Seq, r.leaf, link != nil || before.chained, r.follows(), !seen && link != nil && 0 < link.Seq && link.Seq < c.first}
-}
-
-func (c *chains) countLink(seq uint64, link *toolcall.Link) {
-	switch {
-	case link == nil:
-		c.rep.Unchained++
-		return
-	case c.rep.Chained == 0:
-		c.rep.ChainFrom = seq
-	}
-	c.rep.Chained++
+	c.trees[r.entity] = tail{r.Seq, r.leaf, r.follows(), !seen && link != nil && 0 < link.Seq && link.Seq < c.first}
 }
 
 // noteVoid reports a record without effect, which is not a finding.
@@ -174,9 +164,8 @@ func (c *chains) checkLink(r *Record, link *toolcall.Link, before tail, seen boo
 		c.found = append(c.found, Finding{Kind: k, Seq: seq, Subject: r.Subject, What: fmt.Sprintf(format, args...)})
 	}
 	switch {
-	case link == nil && before.chained:
-		add(Unlinked, r.Seq, "it has no link, although the event record of its call at %d has one", before.seq)
 	case link == nil:
+		add(Unlinked, r.Seq, "it has no link to the event record before it")
 	case seen && link.Hash == before.leaf.String():
 		if d := int64(before.seq) - int64(link.Seq); d != 0 {
 			if _, have := c.shifts[d]; !have {

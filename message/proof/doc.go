@@ -12,8 +12,6 @@
 //
 //   - The chain of a call: each event record carries, in its body, the sequence and the
 //     leaf of the event record before it ([github.com/askance-dev/askance/toolcall.Link]).
-//     Earlier releases wrote no links: the chain begins at the first link, and
-//     [Report.Unchained] counts the event records before it.
 //   - A [Checkpoint]: the Merkle root over the leaves of a contiguous range of
 //     sequences, with the hash of the checkpoint before it, signed by an engine.
 //     It is stored as a [Sealed]: with the subject and content of every record

@@ -252,8 +252,6 @@ type Checked struct {
 	Last    uint64                  `json:"last_seq"`
 	// KeyIDs are the engine keys of the checkpoints.
 	KeyIDs []string `json:"key_ids"`
-	// Unchained counts event records at the start of a release without links.
-	Unchained int `json:"unchained,omitzero"`
 	// Redacted counts event records that show less than was stored; what they show is also
 	// proved.
 	Redacted int `json:"redacted,omitzero"`
@@ -351,18 +349,14 @@ func (p *Proved) checkInclusion(signed map[uint64]*Checkpoint) error {
 
 // checkLinks checks that each event record follows the one before it.
 func (r *Receipt) checkLinks(out *Checked) error {
-	chained := false
 	for i, record := range out.Records {
 		rec := &r.Records[i]
 		if !rec.BodyHash.IsZero() {
 			out.Redacted++
 		}
 		switch link := record.Prev; {
-		case link == nil && chained:
-			return refuse("the event record at %d has no link", rec.Seq)
 		case link == nil:
-			out.Unchained++
-			continue
+			return refuse("the event record at %d has no link", rec.Seq)
 		case link.Seq == 0 && link.Hash == "" && i == 0:
 			out.Whole = true
 		case link.Seq == 0 && i > 0:
@@ -372,7 +366,6 @@ func (r *Receipt) checkLinks(out *Checked) error {
 		case i == 0:
 			return refuse("the receipt lacks the record that the event record at %d follows", rec.Seq)
 		}
-		chained = true
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ const (
 	Truncated      Kind = "truncated"       // the last records are missing, or an export is incomplete
 	RolledBack     Kind = "rolled_back"     // the journal ends before the last signed record
 	Purged         Kind = "purged"          // the first records are missing; pass --purged-through if that was intended
-	Unlinked       Kind = "unlinked"        // an event record has no link, after ones that have
+	Unlinked       Kind = "unlinked"        // an event record has no link
 	Unreadable     Kind = "unreadable"      // an event record has a malformed body
 	Void           Kind = "void"            // not a finding: the record has no effect, because an earlier one follows the same record, or it follows a void one; or a checkpoint is stored twice
 	Withheld       Kind = "withheld"        // a record that may be shown in part is not shown at all
@@ -74,11 +74,7 @@ type Report struct {
 	EventRecords uint64           `json:"event_records"`
 	Trees        uint64           `json:"entities"` // calls, and replies and sessions with event records of their own
 
-	// Chained event records link to the one before. Unchained ones come from a release without
-	// links, and only checkpoints prove them. ChainFrom is the first chained one.
-	Chained   uint64 `json:"chained"`
-	Unchained uint64 `json:"unchained"`
-	ChainFrom uint64 `json:"chain_from_seq,omitzero"`
+	Chained uint64 `json:"chained"` // event records that link to the one before
 
 	// Checkpoints counts the verified ones. Only the chains of their calls protect the
 	// Uncovered records after the last one.

@@ -388,8 +388,5 @@ func unprovenTexts(c *proof.Checked) []string {
 	if !c.Ended {
 		out = append(out, "how the call ended: it was still open.")
 	}
-	if !c.Whole {
-		out = append(out, fmt.Sprintf("that no record is missing among the first %d, which an earlier release wrote without links.", c.Unchained+1))
-	}
 	return append(out, "that the tool did what its result says, and that the engine's clock was right. The owner of the engine's private key can write any receipt.")
 }

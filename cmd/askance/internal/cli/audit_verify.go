@@ -128,13 +128,9 @@ func verificationText(out *term.Out, r *proof.Report) string {
 	switch {
 	case r.Partial:
 		s.rowf("selection", "the export has a filter: records may be missing")
-	case r.Unchained > 0 && r.Chained == 0:
-		s.rowf("chained", "%s, all from an earlier release without links: only checkpoints protect them", count(r.EventRecords, "event record", "event records"))
 	case r.EventRecords == 0 && r.Earlier != nil:
 	case r.EventRecords == 0:
 		s.rowf("chained", "there are no event records")
-	case r.Unchained > 0:
-		s.rowf("chained", "%s; %s from an earlier release have no link: the chain starts at %d", count(r.Chained, "event record", "event records"), count(r.Unchained, "event record", "event records"), r.ChainFrom)
 	default:
 		s.rowf("chained", "%s in %s", count(r.Chained, "event record", "event records"), count(r.Trees, "chain", "chains"))
 	}
