@@ -304,10 +304,7 @@ func (s *Stream) keepAlive(event string) error {
 const writeTimeout = 10 * time.Second
 
 // SSE writes server-sent events. Only one goroutine may use it.
-type SSE struct {
-	w  http.ResponseWriter
-	rc *http.ResponseController
-}
+type SSE struct{ w http.ResponseWriter }
 
 // NewSSE begins a stream of server-sent events.
 func NewSSE(w http.ResponseWriter) *SSE {
@@ -316,24 +313,30 @@ func NewSSE(w http.ResponseWriter) *SSE {
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Time{}) // the request is read; the peer may be silent from now on
-	return &SSE{w: w, rc: rc}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the request is read; the peer may be silent from now on
+	return &SSE{w}
 }
 
 // KeepAlive writes a comment, which clients skip.
 func (s *SSE) KeepAlive() error { return s.Write([]byte(":\n\n")) }
 
-// Write writes and flushes framed bytes. A reader that does not accept them within
-// writeTimeout is disconnected.
-func (s *SSE) Write(b []byte) error {
-	if err := s.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+// Write writes framed bytes as the function Write does.
+func (s *SSE) Write(b []byte) error { return Write(s.w, b) }
+
+// Write writes and flushes a part of a reply. A reader that does not accept it within writeTimeout
+// is disconnected.
+func Write(w http.ResponseWriter, b []byte) error {
+	rc := http.NewResponseController(w)
+	if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	if _, err := s.w.Write(b); err != nil {
+	if _, err := w.Write(b); err != nil {
 		return err
 	}
-	return s.rc.Flush()
+	if err := rc.Flush(); err != nil {
+		return err
+	}
+	return rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even if nothing is written then
 }
 
 // Ended returns an error that tells the peer why a stream ends although its session continues.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -470,4 +471,55 @@ func TestRoutesAreUnique(t *testing.T) {
 	if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Surfaces: []gateway.Surface{gateway.Routes{r, r}}}); err == nil {
 		t.Error("a duplicate route is accepted")
 	}
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct{ conn chan net.Conn }
+
+func (o oneConn) Accept() (net.Conn, error) {
+	if c, ok := <-o.conn; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+func (o oneConn) Close() error { close(o.conn); return nil }
+
+// A stream over HTTP/2 lasts although nothing is sent for a while.
+func TestIdleStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		l := oneConn{make(chan net.Conn, 1)}
+		l.conn <- theirs
+		h2 := &http.Protocols{}
+		h2.SetUnencryptedHTTP2(true)
+		server := &http.Server{Protocols: h2, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_ = gateway.Streaming(r.Context(), w, time.Hour, "", func(ctx context.Context, s *gateway.Stream) error {
+				select {
+				case <-time.After(time.Minute):
+					return s.JSON("call", "late")
+				case <-ctx.Done():
+					return nil
+				}
+			})
+		})}
+		go func() { _ = server.Serve(l) }() // until it is closed
+		client := &http.Transport{Protocols: h2, DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		if err := errors.Join(err, res.Body.Close()); err != nil || !strings.Contains(string(text), "late") {
+			t.Errorf("the stream is %q, %v", text, err)
+		}
+		client.CloseIdleConnections()
+		_ = server.Close()
+		_ = ours.Close()
+	})
 }

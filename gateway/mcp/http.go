@@ -254,8 +254,8 @@ type answer struct {
 	ctx     context.Context //nolint:containedctx // of the request: it ends with the credentials
 	mu      sync.Mutex      // guards the rest
 	w       http.ResponseWriter
-	streams bool // the client accepts a stream
-	started bool
+	streams bool         // the client accepts a stream
+	sse     *gateway.SSE // once the stream has begun
 	over    bool
 }
 
@@ -269,14 +269,10 @@ func (a *answer) begin() bool {
 	if a.over || !a.streams {
 		return false
 	}
-	if !a.started {
-		a.started = true
-		a.w.Header().Set("Content-Type", "text/event-stream")
-		a.w.Header().Set("Cache-Control", "no-cache, no-transform")
-		a.w.Header().Set("X-Accel-Buffering", "no")
-		a.w.WriteHeader(http.StatusOK)
+	if a.sse == nil {
+		a.sse = gateway.NewSSE(a.w)
 		if a.legacy {
-			_, _ = a.w.Write([]byte("retry: 1000\n\n")) // a client that is gone ends its request
+			a.write([]byte("retry: 1000\n\n"))
 		}
 	}
 	return true
@@ -291,16 +287,10 @@ func (a *answer) open() {
 	}
 }
 
-// writeTime is how long a client may take to accept one message. One that does not read would
-// block the server that it shares with others.
-const writeTime = 10 * time.Second
-
+// write writes a part. One that is not read in time would block the server that the client shares
+// with others.
 func (a *answer) write(text []byte) {
-	rc := http.NewResponseController(a.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeTime)) // fails only in a test without deadlines
-	_, _ = a.w.Write(text)                             // a client that is gone ends its request
-	_ = rc.Flush()
-	_ = rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even if nothing is written then
+	_ = gateway.Write(a.w, text) // a client that is gone ends its request
 }
 
 func event(f *frame) []byte {
@@ -337,13 +327,13 @@ func (a *answer) finish(f *frame, modern bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ctx.Err() != nil { // the client is gone, or its credentials have ended
-		if !a.started {
+		if a.sse == nil {
 			refuseEnded(a.w)
 		}
 		a.over = true
 		return
 	}
-	if (a.started || f.fault == nil) && a.begin() {
+	if (a.sse != nil || f.fault == nil) && a.begin() {
 		a.write(event(f))
 		a.over = true
 		return

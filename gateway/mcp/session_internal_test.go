@@ -2,9 +2,6 @@ package mcp
 
 import (
 	"context"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -119,57 +116,6 @@ func TestIdleModernClients(t *testing.T) {
 		if n := peers(); n != 2*maxPeers {
 			t.Errorf("an hour after the last request there are %d peers", n)
 		}
-	})
-}
-
-// oneConn is a listener with one connection.
-type oneConn struct {
-	net.Listener
-	conn chan net.Conn
-}
-
-func (o oneConn) Accept() (net.Conn, error) {
-	if c := <-o.conn; c != nil {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (o oneConn) Close() error { close(o.conn); return nil }
-
-// TestIdleStream: a stream over HTTP/2 lasts although nothing is sent for a while.
-func TestIdleStream(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ours, theirs := net.Pipe()
-		l := oneConn{conn: make(chan net.Conn, 1)}
-		l.conn <- theirs
-		h2 := &http.Protocols{}
-		h2.SetUnencryptedHTTP2(true)
-		server := &http.Server{Protocols: h2, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			a := newAnswer(w, r, true)
-			a.open()
-			time.Sleep(2 * writeTime)
-			a.send(&frame{method: "late"})
-		})}
-		go func() { _ = server.Serve(l) }() // until it is closed
-		client := &http.Transport{Protocols: h2, DialContext: func(context.Context, string, string) (net.Conn, error) { return ours, nil }}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway/mcp", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Accept", "text/event-stream")
-		res, err := client.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(res.Body)
-		if err := errors.Join(err, res.Body.Close()); err != nil || !strings.Contains(string(text), "late") {
-			t.Errorf("the stream is %q, %v", text, err)
-		}
-		client.CloseIdleConnections()
-		_ = server.Close()
-		_ = ours.Close()
 	})
 }
 
