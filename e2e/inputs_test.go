@@ -77,7 +77,7 @@ func TestInputsKilled(t *testing.T) {
 			if len(strikes[c]) >= maxTries*want {
 				t.Fatalf("%s: %d of %d kills came in time, want %d", c, inTime(c), len(strikes[c]), want)
 			}
-			strikes[c] = append(strikes[c], s.strikeInput(c, n))
+			strikes[c] = append(strikes[c], s.strikeInput(c, n, len(strikes[c])-inTime(c)))
 			n++
 		}
 		s.rest() // now the journal has everything from before the kills
@@ -86,8 +86,8 @@ func TestInputsKilled(t *testing.T) {
 }
 
 // strikeInput proposes a call of the cell and one of the other tool, and kills the process while
-// the call runs.
-func (s *stage) strikeInput(c inputCell, n int) strike {
+// the call runs. The calls run longer after each kill that was late.
+func (s *stage) strikeInput(c inputCell, n, late int) strike {
 	s.t.Helper()
 	session, reply := fmt.Sprintf("s%d", n%3), fmt.Sprintf("r%d", n)
 	struck := key(session, reply, "struck")
@@ -96,7 +96,7 @@ func (s *stage) strikeInput(c inputCell, n int) strike {
 	if other == c.tool {
 		other = pipedTools[1]
 	}
-	_, err := s.bot.propose(proposal(session, reply, s.sized("struck", c.tool, c.size), s.sized("other", other, c.size)))
+	_, err := s.bot.propose(proposal(session, reply, s.sized("struck", c.tool, c.size, late), s.sized("other", other, c.size, late)))
 	s.must(err)
 	victim := s.engine
 	if c.worker {
@@ -108,11 +108,11 @@ func (s *stage) strikeInput(c inputCell, n int) strike {
 	return strike{struck: struck, dead: dead}
 }
 
-// sized returns a call whose input has exactly size bytes.
-func (w *world) sized(id, tool string, size int) message.ToolCallBlock {
+// sized returns a call whose input has exactly size bytes, after so many late kills.
+func (w *world) sized(id, tool string, size, late int) message.ToolCallBlock {
 	w.t.Helper()
 	in := w.input(false)
-	in.After += 200 // so that the kill is in time even if the test sees the start late
+	in.After += 200 << min(late, 4) // so that the kill is in time even if the test sees the start late
 	in.Pad = "x"
 	in.Pad = strings.Repeat("x", 1+size-len(w.block(id, tool, in).Input))
 	return w.block(id, tool, in)
