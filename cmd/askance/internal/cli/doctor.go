@@ -479,7 +479,11 @@ func (d *diagnosis) text(out *term.Out) string {
 	var b strings.Builder
 	for _, f := range d.Findings {
 		level := map[string]func(string) string{levelOK: out.Good, levelWarning: out.Ask, levelProblem: out.Bad}[f.Level]
-		fmt.Fprintf(&b, "%s  %-10s %s\n", level(fmt.Sprintf("%-7s", f.Level)), f.Check, term.Below(term.Safe(f.What), 20, width))
+		what := strings.ReplaceAll(strings.TrimSpace(term.Safe(f.What)), "\n", "\n"+strings.Repeat(" ", 20))
+		if !strings.Contains(what, "\n") {
+			what = term.Below(what, 20, width)
+		}
+		fmt.Fprintf(&b, "%s  %-10s %s\n", level(fmt.Sprintf("%-7s", f.Level)), f.Check, what)
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "%20s%s %s\n", "", out.Dim("→"), term.Below(term.SafeLine(f.Fix), 22, width))
 		}

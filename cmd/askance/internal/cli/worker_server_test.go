@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -78,11 +79,13 @@ func TestWorkerWaitsForServer(t *testing.T) {
 	t.Setenv("ASKANCE_TOKEN", "t")
 	tries := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		status := http.StatusServiceUnavailable
+		status, code := http.StatusServiceUnavailable, message.CodeUnavailable
 		if tries++; tries > 2 {
-			status = http.StatusUnauthorized
+			status, code = http.StatusForbidden, message.CodeForbidden
 		}
+		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"type":"about:blank","status":%d,"code":%q,"detail":"no"}`, status, code)
 	}))
 	t.Cleanup(server.Close)
 	r := run(t, "worker", "--server", server.URL, "--trust-server-keys", "--tool", "pay", "--", "cat")
