@@ -379,6 +379,13 @@ func TestUnlinked(t *testing.T) {
 	if r := j.verify(proof.Options{}); r.Found != 1 || r.Findings[0].Kind != proof.Unlinked || r.Findings[0].Seq != 30 {
 		t.Errorf("found %v", r.Findings)
 	}
+	first := &journal{}
+	first.write("call-0", "record-1")
+	first.records[0].SetBody([]byte(`{"id":"new"}`))
+	first.seal(8)
+	if r := first.verify(proof.Options{}); r.Found != 1 || r.Findings[0].Kind != proof.Unlinked || r.Findings[0].Seq != 1 {
+		t.Errorf("in the first record found %v", r.Findings)
+	}
 }
 
 func TestCheckpoints(t *testing.T) {
