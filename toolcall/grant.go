@@ -55,22 +55,24 @@ func KeyID(pub ed25519.PublicKey) string {
 
 func (g Grant) signedText() ([]byte, error) {
 	g.Sig = ""
-	b, err := jcs.Marshal(g)
-	if err != nil {
-		return nil, err
-	}
-	return append([]byte(grantDomain), b...), nil
+	return inDomain(grantDomain, g)
 }
 
 // Sign sets KeyID and Sig.
-func (g *Grant) Sign(key ed25519.PrivateKey) error {
-	g.KeyID = KeyID(key.Public().(ed25519.PublicKey))
-	b, err := g.signedText()
+func (g *Grant) Sign(key ed25519.PrivateKey) (err error) {
+	g.KeyID = keyIDOf(key)
+	g.Sig, err = sign(key, g.signedText)
+	return err
+}
+
+func keyIDOf(key ed25519.PrivateKey) string { return KeyID(key.Public().(ed25519.PublicKey)) }
+
+func sign(key ed25519.PrivateKey, text func() ([]byte, error)) (string, error) {
+	b, err := text()
 	if err != nil {
-		return &message.Error{Code: message.CodeInternal, Op: "sign grant", What: "no canonical form", Err: err}
+		return "", err
 	}
-	g.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b))
-	return nil
+	return base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b)), nil
 }
 
 // KeySet holds the engine keys that a worker trusts, by KeyID.
@@ -185,22 +187,16 @@ func inDomain(domain string, v any) ([]byte, error) {
 }
 
 // Introduce signs k with the key before it, which thereby vouches for k.
-func (k *EngineKey) Introduce(before ed25519.PrivateKey) error {
-	k.By = KeyID(before.Public().(ed25519.PublicKey))
-	b, err := k.introductionText()
-	if err == nil {
-		k.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(before, b))
-	}
+func (k *EngineKey) Introduce(before ed25519.PrivateKey) (err error) {
+	k.By = keyIDOf(before)
+	k.Sig, err = sign(before, k.introductionText)
 	return err
 }
 
 // Retire signs the end of k with its successor.
-func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) error {
-	k.Retired, k.RetiredBy = at, KeyID(successor.Public().(ed25519.PublicKey))
-	b, err := k.retirement()
-	if err == nil {
-		k.RetiredSig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(successor, b))
-	}
+func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) (err error) {
+	k.Retired, k.RetiredBy = at, keyIDOf(successor)
+	k.RetiredSig, err = sign(successor, k.retirement)
 	return err
 }
 
@@ -296,13 +292,9 @@ func SignApproval(req ApprovalRequest, approver string, until time.Time, key ed2
 	if err != nil {
 		return nil, err
 	}
-	s := &ApproverSignature{KeyID: KeyID(key.Public().(ed25519.PublicKey)), Until: until.UTC().Truncate(time.Second)}
-	b, err := s.signedText(digest, approver)
-	if err != nil {
-		return nil, err
-	}
-	s.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b))
-	return s, nil
+	s := &ApproverSignature{KeyID: keyIDOf(key), Until: until.UTC().Truncate(time.Second)}
+	s.Sig, err = sign(key, func() ([]byte, error) { return s.signedText(digest, approver) })
+	return s, err
 }
 
 // Verify checks that approver signed the approval of the approval request with this

@@ -2,7 +2,6 @@ package toolcall
 
 import (
 	"crypto/ed25519"
-	"encoding/base64"
 	"fmt"
 	"time"
 
@@ -53,14 +52,10 @@ func (r StartReply) signedText() ([]byte, error) {
 }
 
 // Sign sets V, KeyID and Sig.
-func (r *StartReply) Sign(key ed25519.PrivateKey) error {
-	r.V, r.KeyID = 1, KeyID(key.Public().(ed25519.PublicKey))
-	b, err := r.signedText()
-	if err != nil {
-		return err
-	}
-	r.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b))
-	return nil
+func (r *StartReply) Sign(key ed25519.PrivateKey) (err error) {
+	r.V, r.KeyID = 1, keyIDOf(key)
+	r.Sig, err = sign(key, r.signedText)
+	return err
 }
 
 // Verify checks that an engine with one of the keys gave this permission for the request
