@@ -211,7 +211,7 @@ func (e *Engine) ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcal
 	if worker != e.cfg.id && r.ClockMS != 0 { // engines, too, send heartbeats for their local attempts
 		e.clocks.Hear(worker, r, c)
 	}
-	if owner && c.Open() {
-		e.liveness.Hear(r.Key, r.Attempt, time.Now())
+	if owner {
+		e.hear(r.Key, r.Attempt)
 	}
 }

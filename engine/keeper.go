@@ -138,7 +138,11 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 		if q := k.toolNamed(c.Tool).QueueTimeout; q > 0 {
 			at(c.Attempt.OfferedAt.Add(q))
 		}
-	case toolcall.PhaseBlocked, toolcall.PhaseFinished:
+	case toolcall.PhaseBlocked:
+		if c.Blocked == toolcall.BlockedUnknown { // an operator can have it run again if its owner is silent
+			k.liveness.LastHeard(c.Key, c.Attempt.Number, now)
+		}
+	case toolcall.PhaseFinished:
 	}
 	if k.isTimedAhead(c, now) {
 		at(now.Add(max(late, k.cfg.grace)))
@@ -172,6 +176,14 @@ func (k *keeper) watchOwner(c *toolcall.Call, now time.Time) {
 // claimTime is how long the owner of the attempt may be silent before it counts as dead.
 func claimTime(c *toolcall.Call) time.Duration {
 	return time.Duration(c.Attempt.LeaseMS) * time.Millisecond
+}
+
+// hear records a sign of life of an attempt, unless its call is finished.
+func (c *core) hear(key toolcall.Key, attempt int) {
+	c.liveness.Hear(key, attempt, time.Now())
+	if call := c.view.Call(key); call == nil || !call.Open() {
+		c.liveness.Forget(key) // it may have finished before, so nothing else forgets it
+	}
 }
 
 // fireTimer handles a due timer. It runs on the timers' goroutine and only starts

@@ -163,9 +163,7 @@ func (rs *runs) sendBeats(queue toolcall.Queue, r toolcall.HeartbeatRequest, lea
 	tick := time.NewTicker(heartbeatInterval(lease))
 	defer tick.Stop()
 	for {
-		if c := rs.view.Call(r.Key); c != nil && c.Open() { // else nobody would forget it again
-			rs.liveness.Hear(r.Key, r.Attempt, time.Now())
-		}
+		rs.hear(r.Key, r.Attempt)
 		rs.cfg.signals.Beat(queue, rs.cfg.id, r)
 		select {
 		case <-tick.C:

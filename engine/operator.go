@@ -58,8 +58,12 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 // checkOwnerSilent refuses to run a call again whose owner may still run it: this engine has not yet
 // listened for a whole lease without a heartbeat of it.
 func (o *operators) checkOwnerSilent(c *toolcall.Call) error {
-	rest := claimTime(c) - o.liveness.QuietFor(c.Key, c.Attempt.Number, time.Now())
-	if c.Blocked != toolcall.BlockedUnknown || rest <= 0 {
+	if c.Blocked != toolcall.BlockedUnknown {
+		return nil
+	}
+	now := time.Now()
+	rest := o.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c)).Sub(now)
+	if rest <= 0 {
 		return nil
 	}
 	return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "its worker may still run it: this engine has not yet listened for a whole lease without heartbeats of the call", Hint: "wait for its result, or stop the worker and try again in " + (rest + time.Second - 1).Truncate(time.Second).String()}

@@ -356,7 +356,7 @@ func TestDeadlineIgnored(t *testing.T) {
 }
 
 // An engine that has just started has not listened for the worker of a blocked call, so for a lease
-// nobody can have the call run again.
+// no operator can have the call run again.
 func TestRunAgainAfterRestart(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
 		h.propose()

@@ -152,9 +152,8 @@ func (p *Pauses) Wait(ctx context.Context) bool {
 // declare an owner dead only after it has itself listened for a whole lease, so an
 // owner that it has not heard of counts from when it began to listen.
 type Liveness struct {
-	mu    sync.Mutex // guards heard and began
+	mu    sync.Mutex // guards heard
 	heard map[toolcall.Key]beat
-	began time.Time // when this replica began to listen; moved forward by its pauses
 }
 
 type beat struct {
@@ -163,10 +162,8 @@ type beat struct {
 	told    time.Time // when its owner was first asked to stop; zero: never
 }
 
-// NewLiveness returns a Liveness that has heard of no owner and listens from now on.
-func NewLiveness() *Liveness {
-	return &Liveness{heard: map[toolcall.Key]beat{}, began: time.Now()}
-}
+// NewLiveness returns a Liveness that has heard of no owner.
+func NewLiveness() *Liveness { return &Liveness{heard: map[toolcall.Key]beat{}} }
 
 // Hear records a sign of life.
 func (l *Liveness) Hear(key toolcall.Key, attempt int, at time.Time) {
@@ -208,35 +205,20 @@ func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.
 	return b.at
 }
 
-// QuietFor is how long this replica has listened without a sign of life of an attempt.
-func (l *Liveness) QuietFor(key toolcall.Key, attempt int, now time.Time) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b := l.heard[key]; b.attempt == attempt {
-		return now.Sub(b.at)
-	}
-	return now.Sub(l.began)
-}
-
 // Excuse does not count a pause of this process as listening: it moves the last sign of
-// life of every owner, when it was asked to stop, and when this process began to listen,
-// forward by the pause.
+// life of every owner, and when it was asked to stop, forward by the pause.
 func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	excuse := func(at time.Time) time.Time {
-		switch moved := at.Add(pause); {
-		case at.IsZero():
-			return at
-		case moved.After(now):
-			return now
-		default:
-			return moved
-		}
-	}
-	l.began = excuse(l.began)
 	for key, b := range l.heard {
-		b.at, b.told = excuse(b.at), excuse(b.told)
+		for _, at := range []*time.Time{&b.at, &b.told} {
+			if at.IsZero() {
+				continue
+			}
+			if *at = at.Add(pause); at.After(now) {
+				*at = now
+			}
+		}
 		l.heard[key] = b
 	}
 }
