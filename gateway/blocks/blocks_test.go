@@ -171,17 +171,17 @@ func TestReconnect(t *testing.T) {
 	}
 	for {
 		f := e.next()
-		if start, ok := f.(*blockstream.BlockStart); ok && blockstream.BlockTypeOf(start.Block) == "approval_request" {
+		if start, ok := f.(*blockstream.BlockStart); ok && blockstream.BlockTypeOf(start.Block) == blockstream.BlockApprovalRequest {
 			t.Error("a resolved card is shown")
 		}
-		if blockstream.FrameTypeOf(f) == "message_stop" {
+		if blockstream.FrameTypeOf(f) == blockstream.FrameMessageStop {
 			break
 		}
 	}
 	e.send(&blockstream.Subscribe{Session: "s1", LastEventID: c.last})
 	wait[*blockstream.Subscribed](e)
 	e.send(&blockstream.PingCommand{})
-	if f := e.next(); blockstream.FrameTypeOf(f) != "pong" {
+	if f := e.next(); blockstream.FrameTypeOf(f) != blockstream.FramePong {
 		t.Errorf("the frame after the last one is %s", blockstream.FrameTypeOf(f))
 	}
 }

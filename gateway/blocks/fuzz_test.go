@@ -40,7 +40,7 @@ func FuzzCommands(f *testing.F) {
 			if code := websocket.CloseStatus(err); err != nil && code != blockstream.CloseUnauthenticated && code != blockstream.CloseTooBig {
 				t.Fatalf("%q ended the connection: %v", command, err)
 			}
-			if err != nil || blockstream.FrameTypeOf(frame) == "pong" {
+			if err != nil || blockstream.FrameTypeOf(frame) == blockstream.FramePong {
 				break
 			}
 		}

@@ -285,9 +285,20 @@ func (d Decision) check() error {
 	return nil
 }
 
-// CommandType is the type of a command that the client sends. The original protocol has auth,
-// subscribe, chat and approval; stop, ping and pong are our extensions.
+// CommandType is the type of a command that the client sends.
 type CommandType string
+
+// The commands. The names auth, subscribe, chat and approval come from the original
+// protocol; stop, ping and pong are our extensions.
+const (
+	CommandAuth      CommandType = "auth"
+	CommandSubscribe CommandType = "subscribe"
+	CommandChat      CommandType = "chat"
+	CommandStop      CommandType = "stop"
+	CommandApproval  CommandType = "approval"
+	CommandPing      CommandType = "ping"
+	CommandPong      CommandType = "pong"
+)
 
 // Command is one JSON object that the client sends in its own text frame. The set is closed:
 // a pointer to one of the structs below. [CommandTypeOf] returns its type.

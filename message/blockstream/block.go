@@ -2,9 +2,20 @@ package blockstream
 
 import "github.com/askance-dev/askance/message"
 
-// BlockType is the type of a content block. What clients call terminal blocks are text blocks with
-// [Extras] here.
+// BlockType is the type of a content block.
 type BlockType string
+
+// The block types on the wire. What clients call terminal blocks are text blocks with
+// [Extras] here.
+const (
+	BlockThinking        BlockType = "thinking"
+	BlockText            BlockType = "text"
+	BlockToolUse         BlockType = "tool_use"
+	BlockToolResult      BlockType = "tool_result"
+	BlockFileProcessing  BlockType = "file_processing"
+	BlockApprovalRequest BlockType = "approval_request"
+	BlockApprovalResult  BlockType = "approval_result"
+)
 
 // ContentBlock is the start of a block. The set is closed: a pointer to one of the structs
 // below. [BlockTypeOf] returns its type.

@@ -29,33 +29,33 @@ func writeStruct(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
 // names are the types on the wire. Only two deltas have one; the others are recognized by
 // their members.
 var names = map[reflect.Type]string{
-	reflect.TypeFor[*MessageStart]():    "message_start",
-	reflect.TypeFor[*MessageDelta]():    "message_delta",
-	reflect.TypeFor[*MessageStop]():     "message_stop",
-	reflect.TypeFor[*BlockStart]():      "content_block_start",
-	reflect.TypeFor[*BlockDelta]():      "content_block_delta",
-	reflect.TypeFor[*BlockStop]():       "content_block_stop",
-	reflect.TypeFor[*Connected]():       "connected",
-	reflect.TypeFor[*AuthOK]():          "auth_ok",
-	reflect.TypeFor[*Subscribed]():      "subscribed",
-	reflect.TypeFor[*Pong]():            "pong",
-	reflect.TypeFor[*Error]():           "error",
-	reflect.TypeFor[*Thinking]():        "thinking",
-	reflect.TypeFor[*Text]():            "text",
-	reflect.TypeFor[*ToolUse]():         "tool_use",
-	reflect.TypeFor[*ToolResult]():      "tool_result",
-	reflect.TypeFor[*FileProcessing]():  "file_processing",
-	reflect.TypeFor[*ApprovalRequest](): "approval_request",
-	reflect.TypeFor[*ApprovalResult]():  "approval_result",
+	reflect.TypeFor[*MessageStart]():    string(FrameMessageStart),
+	reflect.TypeFor[*MessageDelta]():    string(FrameMessageDelta),
+	reflect.TypeFor[*MessageStop]():     string(FrameMessageStop),
+	reflect.TypeFor[*BlockStart]():      string(FrameBlockStart),
+	reflect.TypeFor[*BlockDelta]():      string(FrameBlockDelta),
+	reflect.TypeFor[*BlockStop]():       string(FrameBlockStop),
+	reflect.TypeFor[*Connected]():       string(FrameConnected),
+	reflect.TypeFor[*AuthOK]():          string(FrameAuthOK),
+	reflect.TypeFor[*Subscribed]():      string(FrameSubscribed),
+	reflect.TypeFor[*Pong]():            string(FramePong),
+	reflect.TypeFor[*Error]():           string(FrameError),
+	reflect.TypeFor[*Thinking]():        string(BlockThinking),
+	reflect.TypeFor[*Text]():            string(BlockText),
+	reflect.TypeFor[*ToolUse]():         string(BlockToolUse),
+	reflect.TypeFor[*ToolResult]():      string(BlockToolResult),
+	reflect.TypeFor[*FileProcessing]():  string(BlockFileProcessing),
+	reflect.TypeFor[*ApprovalRequest](): string(BlockApprovalRequest),
+	reflect.TypeFor[*ApprovalResult]():  string(BlockApprovalResult),
 	reflect.TypeFor[*TextDelta]():       "text_delta",
 	reflect.TypeFor[*ThinkingDelta]():   "thinking_delta",
-	reflect.TypeFor[*Auth]():            "auth",
-	reflect.TypeFor[*Subscribe]():       "subscribe",
-	reflect.TypeFor[*Chat]():            "chat",
-	reflect.TypeFor[*Stop]():            "stop",
-	reflect.TypeFor[*Approval]():        "approval",
-	reflect.TypeFor[*PingCommand]():     "ping",
-	reflect.TypeFor[*PongCommand]():     "pong",
+	reflect.TypeFor[*Auth]():            string(CommandAuth),
+	reflect.TypeFor[*Subscribe]():       string(CommandSubscribe),
+	reflect.TypeFor[*Chat]():            string(CommandChat),
+	reflect.TypeFor[*Stop]():            string(CommandStop),
+	reflect.TypeFor[*Approval]():        string(CommandApproval),
+	reflect.TypeFor[*PingCommand]():     string(CommandPing),
+	reflect.TypeFor[*PongCommand]():     string(CommandPong),
 }
 
 var words = map[reflect.Type][]string{
@@ -186,10 +186,24 @@ func (e unknownError) Error() string {
 }
 func (unknownError) Unwrap() []error { return []error{ErrUnknownCommand, strictjson.ErrType} }
 
-// FrameType is the type of a frame that the server sends. connected, auth_ok and subscribed answer
-// commands; pong and error are our extensions, because the original's are not published; the others
-// form the turn.
+// FrameType is the type of a frame that the server sends.
 type FrameType string
+
+// The frame types. The first six form the turn; connected, auth_ok and subscribed answer
+// commands. pong and error are our extensions, because the original's are not published.
+const (
+	FrameMessageStart FrameType = "message_start"
+	FrameMessageDelta FrameType = "message_delta"
+	FrameMessageStop  FrameType = "message_stop"
+	FrameBlockStart   FrameType = "content_block_start"
+	FrameBlockDelta   FrameType = "content_block_delta"
+	FrameBlockStop    FrameType = "content_block_stop"
+	FrameConnected    FrameType = "connected"
+	FrameAuthOK       FrameType = "auth_ok"
+	FrameSubscribed   FrameType = "subscribed"
+	FramePong         FrameType = "pong"
+	FrameError        FrameType = "error"
+)
 
 // Frame is one JSON object that the server sends in its own text frame. The set is closed: a
 // pointer to one of the structs below. [FrameTypeOf] returns its type, [AppendFrame] writes

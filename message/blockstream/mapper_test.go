@@ -436,7 +436,7 @@ func TestResendAfterUnseenTurn(t *testing.T) {
 		t.Fatalf("%d frames for an event that has none", len(frames))
 	}
 	frames := m.Resend(m.Open()[0])
-	if len(frames) == 0 || blockstream.FrameTypeOf(frames[0]) != "message_start" {
+	if len(frames) == 0 || blockstream.FrameTypeOf(frames[0]) != blockstream.FrameMessageStart {
 		t.Errorf("want a turn with the card, got\n%s", lines(t, frames))
 	}
 }

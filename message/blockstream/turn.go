@@ -248,7 +248,7 @@ func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool 
 	}
 	if t.open == nil || t.open.name != name {
 		m.start(b)
-		t.open = &openBlock{name: name, text: BlockTypeOf(b) == "text"}
+		t.open = &openBlock{name: name, text: BlockTypeOf(b) == BlockText}
 	}
 	return true
 }

@@ -65,7 +65,7 @@ func (c *Checker) wrong(f blockstream.Frame) string {
 		if c.open == nil || f.Index != c.next-1 {
 			return fmt.Sprintf("block %d is not open", f.Index)
 		}
-		if f.Final && blockstream.BlockTypeOf(c.open) != "text" {
+		if f.Final && blockstream.BlockTypeOf(c.open) != blockstream.BlockText {
 			return "is_final of a block that is not text"
 		}
 		c.open = nil
