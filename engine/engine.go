@@ -212,6 +212,6 @@ func (e *Engine) ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcal
 		e.clocks.Hear(worker, r, c)
 	}
 	if owner {
-		e.hear(r.Key, r.Attempt)
+		e.hearOwner(r.Key, r.Attempt)
 	}
 }

@@ -178,8 +178,8 @@ func claimTime(c *toolcall.Call) time.Duration {
 	return time.Duration(c.Attempt.LeaseMS) * time.Millisecond
 }
 
-// hear records a sign of life of an attempt, unless its call is finished.
-func (c *core) hear(key toolcall.Key, attempt int) {
+// hearOwner records a sign of life of an attempt, unless its call is finished.
+func (c *core) hearOwner(key toolcall.Key, attempt int) {
 	c.liveness.Hear(key, attempt, time.Now())
 	if call := c.view.Call(key); call == nil || !call.Open() {
 		c.liveness.Forget(key) // it may have finished before, so nothing else forgets it

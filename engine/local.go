@@ -163,7 +163,7 @@ func (rs *runs) sendBeats(queue toolcall.Queue, r toolcall.HeartbeatRequest, lea
 	tick := time.NewTicker(heartbeatInterval(lease))
 	defer tick.Stop()
 	for {
-		rs.hear(r.Key, r.Attempt)
+		rs.hearOwner(r.Key, r.Attempt)
 		rs.cfg.signals.Beat(queue, rs.cfg.id, r)
 		select {
 		case <-tick.C:

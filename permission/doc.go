@@ -10,6 +10,8 @@
 //
 // # Rule files
 //
+// REFERENCE.md describes their keys, and COOKBOOK.md has examples.
+//
 // Only deny and ask rules can apply to "*". With content they apply to files, for any
 // tool ([PathKind]). A rule for server/* applies to the declared tools of that server and,
 // if it denies or asks, to undeclared tools whose names begin with mcp__server__, server. or

@@ -138,6 +138,7 @@ func (s *sessionRow) count(ctx context.Context, c engine.Client, cut bool) error
 	return nil
 }
 
+// decidersOf says who decided and which worker ran the call.
 func decidersOf(c *toolcall.Call) string {
 	var by []string
 	for _, v := range c.Votes {

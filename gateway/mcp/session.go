@@ -129,6 +129,7 @@ func (s *httpServer) leave(ses *session) {
 	}
 }
 
+// serveSession serves the stream of a session, or ends the session.
 func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, principal string) {
 	ses := s.find(w, r, principal)
 	if ses == nil {

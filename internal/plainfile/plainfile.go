@@ -78,6 +78,7 @@ func HandedOver(path string) bool {
 	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
 }
 
+// bounded reads a file and closes it.
 func bounded(f *os.File, most int) ([]byte, error) {
 	defer func() { _ = f.Close() }() // only read
 	return io.ReadAll(io.LimitReader(f, int64(most)+1))

@@ -93,6 +93,7 @@ func (env *environment) checkFormat(c *cobra.Command) error {
 	return nil
 }
 
+// printDocument prints one document: indented JSON, or YAML.
 func (env *environment) printDocument(v any) error {
 	b, err := strictjson.Marshal(v)
 	if err != nil {

@@ -375,6 +375,7 @@ func checkMessage(r *Result) Check {
 	return check
 }
 
+// checkOrder checks that nothing started before it was allowed.
 func checkOrder(ctx context.Context, c engine.Client, calls []*toolcall.Call) (Check, error) {
 	check := Check{What: "nothing started before it was allowed, and nothing that was denied", OK: true}
 	for _, call := range calls {
