@@ -295,7 +295,6 @@ func eventsFold(w *world) {
 func deliver(w *world) {
 	e := w.engine()
 	q, q2 := e.ask("a", pay, `{"amount":500}`), e.ask("b", pay, `{"amount":600}`)
-	q3 := e.askCommand("c", "npm install x")
 	out := e.propose(call("x", external, `{}`))[0]
 	block := func(c *toolcall.Call, name, input string) message.ToolCallBlock {
 		return message.ToolCallBlock{ID: c.Call, Name: name, Input: input}
@@ -318,8 +317,7 @@ func deliver(w *world) {
 		{confirm(), message.ErrInvalid},
 		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(q2, echo, q2.Input)}), message.ErrForbidden}, // changes the tool
 		{confirm(yes, yes), message.ErrInvalid},
-		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(q2, pay, `[]`)}), message.ErrInvalid},                                              // an edit that cannot run
-		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(q3, shell, `{"command":"make all"}`), Rules: q3.Suggested}), message.ErrForbidden}, // an edit that its rules do not cover
+		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(q2, pay, `[]`)}), message.ErrInvalid}, // an edit that cannot run
 		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(out, external, `{}`)}), message.ErrState},
 		{confirm(yes, message.ConfirmResult{ToolCall: message.ToolCallBlock{ID: "unknown", Name: pay}}), message.ErrNotFound},
 		{confirm(message.ConfirmResult{Confirmed: true, ToolCall: block(q, pay, q.Input), Rules: []message.PermissionRule{{ToolName: rm, Behavior: message.BehaviorAllow}}}), message.ErrForbidden},

@@ -98,8 +98,8 @@ func submitAll(ctx context.Context, c Client, responses []toolcall.Response) err
 	return nil
 }
 
-// OrderResponses puts an edit that the engine would or may refuse before the other responses: a caller
-// who stops at the first refusal then submits none of the others.
+// OrderResponses puts an edit that the engine would refuse before the other responses: a caller who
+// stops at the first refusal then submits none of the others.
 func OrderResponses(ctx context.Context, c Client, responses []toolcall.Response) {
 	if len(responses) < 2 {
 		return
@@ -114,11 +114,6 @@ func OrderResponses(ctx context.Context, c Client, responses []toolcall.Response
 		})
 		return err == nil && len(out.Calls) == 1 && out.Calls[0].Edit == api.EditRefused
 	})
-	if i < 0 { // a preview says nothing about rules, which may not cover the edited call
-		i = slices.IndexFunc(responses, func(resp toolcall.Response) bool {
-			return resp.Input != nil && (len(resp.Rules) > 0 || resp.Remember != nil)
-		})
-	}
 	if i > 0 {
 		responses[0], responses[i] = responses[i], responses[0]
 	}
