@@ -104,7 +104,7 @@ func (b *batches) gateOf(c *toolcall.Call) gate {
 // isPlaced reports whether a call is decided only once the journal has its place among the calls
 // of its reply: to wait for its turn, or because rules count the calls before it.
 func (c *core) isPlaced(call *toolcall.Call) bool {
-	return call.Order != toolcall.OrderNone || c.policy.ReadsCallsThisRun()
+	return call.Turn() != toolcall.OrderNone || c.policy.ReadsCallsThisRun()
 }
 
 // isStuck reports whether a pending call needs another party to act before it can move:

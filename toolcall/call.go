@@ -57,11 +57,13 @@ type Call struct {
 	InPhase   Phase                 `json:"phase,omitzero"` // set in replies and never stored; Phase computes it
 	// Summary describes in one line what would run, as people may see it; Risk lists warnings
 	// from the tool's annotations. Like InPhase, both are set in replies and never stored.
-	Summary string         `json:"summary,omitzero"`
-	Risk    []string       `json:"risk,omitzero"`
-	Cause   string         `json:"cause"`           // the last transition
-	Order   Order          `json:"order,omitzero"`  // which calls of its reply it waits for
-	Behind  message.CallID `json:"behind,omitzero"` // pending behind the open approval request of this call
+	Summary string   `json:"summary,omitzero"`
+	Risk    []string `json:"risk,omitzero"`
+	Cause   string   `json:"cause"`          // the last transition
+	Order   Order    `json:"order,omitzero"` // which calls of its reply it waits for
+	// Batch is in records that are older than Order. Such a call is exclusive.
+	Batch  message.RawJSON `json:"batch,omitzero"`
+	Behind message.CallID  `json:"behind,omitzero"` // pending behind the open approval request of this call
 	// Definition is what the runtime declared about the tool; nil if it declared nothing or
 	// the engine has its own configuration of the tool.
 	Definition *DefinitionRef `json:"definition,omitzero"`
@@ -299,9 +301,17 @@ const (
 	OrderExclusive Order = "exclusive" // runs alone
 )
 
+// Turn is the call's order, including older records that stored a batch instead.
+func (c *Call) Turn() Order {
+	if len(c.Batch) > 0 {
+		return OrderExclusive
+	}
+	return c.Order
+}
+
 // WaitsFor reports whether the call has to wait for another open call of its reply.
 func (c *Call) WaitsFor(other *Call) bool {
-	mine, its := c.Order, other.Order
+	mine, its := c.Turn(), other.Turn()
 	return mine != OrderNone && its != OrderNone && other.First < c.First && (mine == OrderExclusive || its == OrderExclusive)
 }
 

@@ -136,8 +136,9 @@ const (
 // ReplyState is the full state of a reply's own entity.
 type ReplyState struct {
 	Key
-	Phase  ReplyPhase `json:"phase"`
-	Reason string     `json:"reason,omitzero"` // of the interrupt
+	Phase   ReplyPhase      `json:"phase"`
+	Batches message.RawJSON `json:"batches,omitzero"` // in older records; unused
+	Reason  string          `json:"reason,omitzero"`  // of the interrupt
 	// Completed is set if the runtime ended the reply before any interrupt. A later interrupt
 	// can only close calls.
 	Completed bool `json:"completed,omitzero"`

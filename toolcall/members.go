@@ -161,7 +161,7 @@ func (r *EventRecord) isSame(o *EventRecord) bool {
 
 func isSameCall(c, o *Call) bool {
 	return c.Key == o.Key && c.Runtime == o.Runtime && c.Agent == o.Agent && c.Cwd == o.Cwd && c.Trace == o.Trace && areSame(c.Requester, o.Requester, isSameRequester) && c.Tool == o.Tool && c.Input == o.Input &&
-		c.State == o.State && c.InPhase == o.InPhase && c.Summary == o.Summary && isSameList(c.Risk, o.Risk) && c.Cause == o.Cause && c.Order == o.Order && c.Behind == o.Behind &&
+		c.State == o.State && c.InPhase == o.InPhase && c.Summary == o.Summary && isSameList(c.Risk, o.Risk) && c.Cause == o.Cause && c.Order == o.Order && isSameJSON(c.Batch, o.Batch) && c.Behind == o.Behind &&
 		areSame(c.Definition, o.Definition, isSameValue) && areSame(c.Parent, o.Parent, isSameValue) && c.Proposal == o.Proposal && isSameList(c.Redact, o.Redact) &&
 		areSame(c.Decision, o.Decision, isSameDecision) && areSame(c.Request, o.Request, isSameRequest) && c.Digest == o.Digest && (c.Votes == nil) == (o.Votes == nil) && slices.EqualFunc(c.Votes, o.Votes, isSameVote) &&
 		c.Step == o.Step && isSameList(c.Suggested, o.Suggested) && isSameList(c.Remember, o.Remember) && c.StandingApprovals == nil && o.StandingApprovals == nil && c.Placement == o.Placement && isSameAttempt(c.Attempt, o.Attempt) &&

@@ -147,7 +147,7 @@ func (c *Call) SealResult(digest string) string {
 
 // IsResult reports whether digest is the digest of the call's result.
 func (c *Call) IsResult(digest string) bool {
-	return digest != "" && c.ResultDigest == c.SealResult(digest)
+	return digest != "" && (c.ResultDigest == c.SealResult(digest) || c.ResultDigest == digest) // unsealed in records of an earlier release
 }
 
 // minHidden is the shortest hidden text that is searched for in a result: shorter ones would

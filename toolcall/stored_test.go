@@ -359,6 +359,32 @@ func FuzzDecodeStored(f *testing.F) {
 	})
 }
 
+// Records that were written before calls had an order are read, and their calls wait.
+func TestRecordsOfBatchesAreRead(t *testing.T) {
+	read := func(body string) *toolcall.EventRecord {
+		stored, err := toolcall.DecodeStored([]byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := stored.Expand(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec
+	}
+	old := read(`{"v":2,"id":"i","call":{"tool_name":"t","batch":{"number":1,"group":2,"index":3}}}`).Call
+	old.First = 2
+	for _, order := range []toolcall.Order{toolcall.OrderShared, toolcall.OrderExclusive} {
+		if later := (&toolcall.Call{Order: order, First: 3}); !later.WaitsFor(old) || old.WaitsFor(later) {
+			t.Errorf("a later call with the order %s must wait for a call of a batch, and not the other way round", order)
+		}
+	}
+	if later := (&toolcall.Call{First: 3}); later.WaitsFor(old) {
+		t.Error("a call without an order waits")
+	}
+	read(`{"v":2,"id":"i","reply":{"phase":"open","batches":[{"number":1,"calls":["a"],"groups":[0]}]}}`)
+}
+
 // What a record stores of a grant decides what may be shown of the record. A signed approval that
 // was decoded again counts as another one and is stored, as in journals that exist.
 func TestSignedApprovalIsStoredAgain(t *testing.T) {

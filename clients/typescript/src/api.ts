@@ -415,6 +415,8 @@ export interface Call {
   /** the agent's name, as the runtime gave it */
   agent?: string;
   attempt?: Attempt;
+  /** Batch is in records that are older than Order. Such a call is exclusive. */
+  batch?: unknown;
   /** attempts that started and were not returned; each may have had its effect */
   begun?: number;
   /** pending behind the open approval request of this call */

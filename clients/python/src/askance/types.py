@@ -341,6 +341,7 @@ class Call(_Call, total=False):
 
     agent: str
     attempt: Attempt
+    batch: Any
     begun: int
     behind: str
     blocked: Literal['', 'unknown', 'dead_letter', 'no_worker', 'returned', 'clock']
