@@ -223,8 +223,12 @@ func (f *pathFinder) addCommand(c shell.Command) {
 	f.addSettings(c, name)
 	if printers[name] || len(c.Argv) == 0 {
 		if len(c.Redirects) > 0 || f.feeds { // the line may run the file, or a program what it reads
-			for _, text := range c.Printed() {
+			texts, exact := c.Printed()
+			for _, text := range texts {
 				f.addDocument(text)
+			}
+			if f.feeds && !exact {
+				f.unknown = "a file in the text of printf"
 			}
 		}
 		return

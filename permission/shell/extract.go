@@ -258,7 +258,8 @@ func (e *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 		return nil
 	}
 	if call.Args[0].Lit() == "printf" {
-		words = append(words, Word{Text: formatText(words), Fixed: true})
+		text, exact := formatText(words)
+		words = append(words, Word{Text: text, Fixed: exact})
 	}
 	return words
 }

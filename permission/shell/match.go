@@ -149,18 +149,25 @@ func (c *Command) mayNameFile(p *Pattern) bool {
 func (c *Command) ReadsUnknown() bool {
 	name, _ := c.program()
 	unknown := func(w Word) bool { return !w.Fixed }
-	return statements[name] && (c.piped && len(c.heard) == 0 || slices.ContainsFunc(c.input, unknown))
+	return statements[name] && (c.piped && len(c.heard) == 0 || slices.ContainsFunc(c.Inputs(), unknown))
 }
 
 // Settings returns the variables that the command sets: NAME=value, or the value if it is not Fixed.
 func (c *Command) Settings() []Word { return slices.Clip(c.assigned) }
 
-// Printed returns the texts that a command such as echo prints; nil for other commands.
-func (c *Command) Printed() []string {
-	if name, _ := c.program(); !printers[name] || len(c.Argv) < 2 {
-		return nil
+// Printed returns the texts that a command such as echo prints; nil for other commands. exact is
+// false if printf may make another text of them.
+func (c *Command) Printed() (texts []string, exact bool) {
+	name, _ := c.program()
+	if !printers[name] || len(c.Argv) < 2 {
+		return nil, true
 	}
-	return append(c.Args()[1:], formatText(c.Argv[1:]))
+	text, exact := formatText(c.Argv[1:])
+	texts = append(c.Args()[1:], text)
+	for _, w := range c.Argv[1:] { // echo -e '\163'
+		texts = append(texts, unescapeArgument(w.Text))
+	}
+	return texts, exact || name != "printf"
 }
 
 // IsPiped reports whether the command reads the output of another command, or a file.

@@ -1,11 +1,14 @@
 package shell
 
 import (
+	"cmp"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -41,7 +44,9 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 			if printers[name] {
 				words = c.Argv[1:]
 			}
-			f.addPrinted(words)
+			if exact := f.addPrinted(words); !exact && name == "printf" {
+				f.addUnclear(CodeExpansion, c.Offset, "it runs a file with text that printf computes")
+			}
 			for _, w := range words {
 				if !strings.HasPrefix(w.Text, "-") {
 					all.WriteString(w.Text)
@@ -63,80 +68,152 @@ var printers = setOf("echo printf print")
 // copiers print only what they read.
 var copiers = setOf("cat tee")
 
-func (f fileFinder) addPrinted(words []Word) {
+// addPrinted reads what printf or echo makes of words; exact is that of formatText.
+func (f fileFinder) addPrinted(words []Word) (exact bool) {
 	runFinder(f).guessCommands(words)
-	if len(words) > 0 && words[0].Text == "--" {
-		words = words[1:]
-	}
+	written, _ := fillFormat(words, false)
+	filled, exact := formatText(words)
 	if len(words) > 0 {
-		for _, text := range slices.Compact([]string{words[0].Text, fillFormat(words[0].Text, words[1:]), formatText(words)})[1:] {
+		for _, text := range slices.Compact([]string{words[0].Text, written, filled})[1:] {
 			textFinder(f).readHanded(text)
 		}
 	}
 	for _, w := range words {
-		if text, err := unescape(w.Text); w.Fixed && err == nil && text != w.Text { // printf '\162m'
+		if text := unescapeArgument(w.Text); w.Fixed && text != w.Text { // printf '\162m'
 			textFinder(f).readHanded(text)
 		}
 		for line := range strings.SplitSeq(w.Text, "\n") {
 			f.line.crude = append(f.line.crude, fixedWords(strings.Fields(line)))
 		}
 	}
+	return exact
 }
 
-// formatText returns the text that printf makes: printf 'r%s\n' m.
-func formatText(words []Word) string {
+// unescapeArgument replaces the escapes in an argument of echo -e or of %b.
+func unescapeArgument(text string) string {
+	if plain, err := unescape(longOctal.ReplaceAllString(text, `\$1`)); err == nil {
+		return plain
+	}
+	return text
+}
+
+// formatText returns the text that printf makes: printf 'r%s\n' m. exact says whether bash
+// and sh surely print it; otherwise it is a guess.
+func formatText(words []Word) (text string, exact bool) { return fillFormat(words, true) }
+
+// fillFormat is formatText. Only if escaped, it replaces the escapes of the format. It
+// repeats the format until all arguments are used.
+func fillFormat(words []Word, escaped bool) (text string, exact bool) {
+	if len(words) > 0 && words[0].Text == "--" {
+		words = words[1:]
+	}
 	if len(words) == 0 {
-		return ""
+		return "", true
 	}
-	format := words[0].Text
-	if plain, err := unescape(format); err == nil {
-		format = plain
-	}
-	return fillFormat(format, words[1:])
-}
-
-// fillFormat returns a format with its arguments, repeated until all are used. Only
-// those of %b have escapes.
-func fillFormat(format string, args []Word) string {
-	var out strings.Builder
-	for {
-		left := len(args)
-		out.WriteString(verbs.ReplaceAllStringFunc(format, func(verb string) string {
-			if verb == "%%" {
-				return "%"
-			}
-			next := func() (text string) {
-				if len(args) > 0 {
-					text, args = args[0].Text, args[1:]
-				}
-				return text
-			}
-			for strings.Contains(verb, "*") {
-				verb = strings.Replace(verb, "*", strings.ReplaceAll(next(), "*", ""), 1)
-			}
-			text := next()
-			letter := verb[len(verb)-1]
-			if plain, err := unescape(text); err == nil && letter == 'b' {
-				text = plain
-			}
-			most := len(text)
-			if letter == 'c' {
-				most = min(most, 1)
-			}
-			if _, precision, is := strings.Cut(verb[:len(verb)-1], "."); is {
-				if n, _ := strconv.Atoi(precision); n >= 0 { // without digits it is 0
-					most = min(most, n)
+	p := printing{args: words[1:], exact: true}
+	for parts := formatParts.FindAllStringSubmatch(words[0].Text, -1); ; {
+		left := len(p.args)
+		for _, part := range parts {
+			text := part[0]
+			switch {
+			case part[4] != "":
+				text = p.fillVerb(part[1], part[2], part[3], part[4])
+			case text == "%%":
+				text = "%"
+			default:
+				p.exact = p.exact && text != "%" && !endsOutput.MatchString(text)
+				if plain, err := unescape(text); escaped && err == nil {
+					text = plain
 				}
 			}
-			return text[:most]
-		}))
-		if len(args) == 0 || len(args) == left || out.Len() > maxText {
-			return out.String()
+			if p.out.WriteString(text); p.out.Len() > maxText {
+				return p.out.String(), false
+			}
+		}
+		if len(p.args) == 0 || len(p.args) == left {
+			return p.out.String(), p.exact
 		}
 	}
 }
 
-var verbs = regexp.MustCompile(`%%|%[-+ #0]*(?:\*|[0-9]*)(?:\.(?:\*|[0-9]*))?[a-zA-Z]`)
+var (
+	// formatParts matches plain text, and verbs with flags, width, precision and letters.
+	formatParts = regexp.MustCompile(`[^%]+|%%|%([-+ #0']*)(\*|[0-9]*)(\.(?:\*|[0-9]*))?([hlLjzt]*[a-zA-Z])|%`)
+	// plainNumber matches a number that every shell reads in the same way.
+	plainNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]{0,8})$`)
+	// endsOutput matches an escape that ends the output of some programs.
+	endsOutput = regexp.MustCompile(`\\c`)
+	// longOctal matches an escape that is longer in an argument than in a format.
+	longOctal = regexp.MustCompile(`\\0([0-7]{3})`)
+)
+
+// printing is what printf has made of its format.
+type printing struct {
+	out   strings.Builder
+	args  []Word
+	exact bool
+}
+
+func (p *printing) nextArgument() Word {
+	if len(p.args) == 0 {
+		return Word{Fixed: true}
+	}
+	w := p.args[0]
+	p.args = p.args[1:]
+	return w
+}
+
+// readNumber returns a width or a precision, which may be an argument, or none.
+func (p *printing) readNumber(text string, none int) int {
+	switch text {
+	case "":
+		return 0
+	case "*":
+		text = p.nextArgument().Text
+	}
+	n, err := strconv.Atoi(text)
+	p.exact = p.exact && plainNumber.MatchString(text)
+	if err != nil || n > maxText || -n > maxText {
+		p.exact = false
+		return none
+	}
+	return n
+}
+
+// fillVerb returns what a verb prints. Plain forms of %s, %b, %c and %d are exact.
+func (p *printing) fillVerb(flags, width, precision, letters string) string {
+	wide, most := p.readNumber(width, 0), -1
+	if precision != "" {
+		most = p.readNumber(precision[1:], -1)
+	}
+	w := p.nextArgument()
+	text, plain := w.Text, len(letters) == 1 && strings.Trim(flags, "-") == ""
+	switch letters[len(letters)-1] {
+	case 's':
+	case 'b':
+		plain = plain && !endsOutput.MatchString(text)
+		text = unescapeArgument(text)
+	case 'c':
+		plain = plain && precision == "" && text != "" // else some print a NUL
+		most = 1
+	case 'd':
+		if n, err := strconv.Atoi(cmp.Or(text, "0")); err == nil && len(letters) == 1 && strings.Trim(flags, "-0") == "" && precision == "" && (text == "" || plainNumber.MatchString(text)) {
+			return fmt.Sprintf("%"+flags+"*d", wide, n)
+		}
+		plain = false
+	default:
+		plain = false
+	}
+	odd := strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) // some count bytes
+	p.exact = p.exact && plain && !(odd && wide != 0 || (odd || !w.Fixed) && most >= 0)
+	if most >= 0 {
+		text = text[:min(most, len(text))]
+	}
+	if strings.Contains(flags, "-") && wide > 0 {
+		wide = -wide
+	}
+	return fmt.Sprintf("%*s", wide, text)
+}
 
 // writtenFiles returns the files that a text writes; known says whether everything that
 // is written is in the text.
