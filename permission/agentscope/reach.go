@@ -35,7 +35,9 @@ var (
 	document   = regexp.MustCompile(`^[0-9]*<<`)
 	hereString = regexp.MustCompile(`^[0-9]*<<<`)
 	// passers matches commands that neither run what they read nor open files that it names.
-	passers  = regexp.MustCompile(`^(?:(?:cat|tee|head|tail|grep|cut|tr|base64|cd|echo|printf|test|\[|true|false|exit) |wc (?:-[clmwL]+ )?$)`)
+	passers = regexp.MustCompile(`^(?:(?:cat|tee|head|tail|grep|cut|tr|base64|cd|echo|printf|test|\[|true|false|exit) |wc (?:-[clmwL]+ )?$)`)
+	// stores matches what may write a text to a file.
+	stores   = regexp.MustCompile(`>[^&]|>&\s*[^\d\s-]|\btee\b`)
 	unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
 	// coders run a text among their arguments, or what they read.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb|gdb|lldb|s?ftp|lftp|smbclient|gnuplot|octave|R|julia)[0-9.]*$`)
@@ -66,18 +68,18 @@ type pathFinder struct {
 	in        []string // the folders in which its commands may run
 	transfers bool     // a program of the line may be a client of file transfer
 	coders    []string // the interpreters that run
-	feeds     bool     // a command reads what another prints, and may take it for code or names
+	opens     bool     // a command may take its input, or a file, for code or names
+	feeds     bool     // such a command reads what another prints
 }
 
 func (b *bashCall) paths() linePaths {
 	b.isQuiet = b.line.ReadOnly()
 	f := &pathFinder{bashCall: b, transfers: transfers.MatchString(b.text)}
-	opens := false // a command may take its input for code or names
 	for _, c := range b.allCommands() {
 		line, sets := strings.Join(c.Args(), " ")+" ", len(c.Assigns) > 0 // PATH=.
 		if sets || len(c.Argv) > 0 && !passers.MatchString(line) {
 			f.feeds = f.feeds || c.IsPiped()
-			opens, f.transfers = true, f.transfers || sets || !local.MatchString(line)
+			f.opens, f.transfers = true, f.transfers || sets || !local.MatchString(line)
 		}
 		if name := programOf(c); coders.MatchString(name) {
 			f.coders = append(f.coders, name)
@@ -96,7 +98,7 @@ func (b *bashCall) paths() linePaths {
 			case document.MatchString(r):
 				f.addDocument(r)
 			}
-			if isString && opens || !document.MatchString(r) {
+			if isString && f.opens || !document.MatchString(r) {
 				f.addTarget(strings.TrimLeft(r, "0123456789<>&| \t"))
 			}
 		}
@@ -222,12 +224,13 @@ func (f *pathFinder) addCommand(c shell.Command) {
 	name := programOf(c)
 	f.addSettings(c, name)
 	if printers[name] || len(c.Argv) == 0 {
-		if len(c.Redirects) > 0 || f.feeds { // the line may run the file, or a program what it reads
+		taken := f.feeds || f.opens && stores.MatchString(f.text) // a program may run what it reads, or the file
+		if taken || len(c.Redirects) > 0 {
 			texts, exact := c.Printed()
 			for _, text := range texts {
 				f.addDocument(text)
 			}
-			if f.feeds && !exact {
+			if taken && !exact {
 				f.unknown = "a file in the text of printf"
 			}
 		}
