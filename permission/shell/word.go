@@ -170,11 +170,17 @@ func (r *wordReader) readSingleQuoted(p *syntax.SglQuoted) {
 // readOtherwise matches escapes of $'...' that only bash knows: \x{72} and \c@.
 var readOtherwise = regexp.MustCompile(`\\(?:c|x\{)`)
 
-var largeOctal = regexp.MustCompile(`\\[4-7][0-7]{2}`)
+// largeOctal matches an octal escape beyond \377, and \\.
+var largeOctal = regexp.MustCompile(`\\\\|\\[4-7][0-7]{2}`)
 
 // unescape replaces the escapes of printf and $'...'.
 func unescape(text string) (string, error) {
-	text = largeOctal.ReplaceAllStringFunc(text, func(m string) string { return `\` + string(rune(m[1]-4)) + m[2:] }) // \562 is \162 for bash
+	text = largeOctal.ReplaceAllStringFunc(text, func(m string) string {
+		if m == `\\` {
+			return m
+		}
+		return `\` + string(rune(m[1]-4)) + m[2:] // \562 is \162 for bash
+	})
 	text, _, err := expand.Format(&expand.Config{}, text, nil)
 	return text, err
 }

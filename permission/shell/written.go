@@ -91,10 +91,11 @@ func (f fileFinder) addPrinted(words []Word) (exact bool) {
 
 // unescapeArgument replaces the escapes in an argument of echo -e or of %b.
 func unescapeArgument(text string) string {
-	if plain, err := unescape(longOctal.ReplaceAllString(text, `\$1`)); err == nil {
-		return plain
+	plain, err := unescape(longOctal.ReplaceAllStringFunc(text, func(m string) string { return strings.Replace(m, `\0`, `\`, 1) }))
+	if err != nil {
+		return text
 	}
-	return text
+	return plain
 }
 
 // formatText returns the text that printf makes: printf 'r%s\n' m. exact says whether bash
@@ -141,10 +142,12 @@ var (
 	formatParts = regexp.MustCompile(`[^%]+|%%|%([-+ #0']*)(\*|[0-9]*)(\.(?:\*|[0-9]*))?([hlLjzt]*[a-zA-Z])|%`)
 	// plainNumber matches a number that every shell reads in the same way.
 	plainNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]{0,8})$`)
-	// endsOutput matches an escape that ends the output of some programs.
-	endsOutput = regexp.MustCompile(`\\c`)
-	// longOctal matches an escape that is longer in an argument than in a format.
-	longOctal = regexp.MustCompile(`\\0([0-7]{3})`)
+	// endsOutput matches an escape that ends the output of some programs, and bashEscapes
+	// also those that sh does not know.
+	endsOutput  = regexp.MustCompile(`\\c`)
+	bashEscapes = regexp.MustCompile(`\\[cxuUE"'?]`)
+	// longOctal matches an escape that is longer in an argument than in a format, and \\.
+	longOctal = regexp.MustCompile(`\\\\|\\0[0-7]{3}`)
 )
 
 // printing is what printf has made of its format.
@@ -191,7 +194,7 @@ func (p *printing) fillVerb(flags, width, precision, letters string) string {
 	switch letters[len(letters)-1] {
 	case 's':
 	case 'b':
-		plain = plain && !endsOutput.MatchString(text)
+		plain = plain && !bashEscapes.MatchString(text)
 		text = unescapeArgument(text)
 	case 'c':
 		plain = plain && precision == "" && text != "" // else some print a NUL
