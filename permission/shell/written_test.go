@@ -2,8 +2,11 @@ package shell_test
 
 import (
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/permission/shell"
 )
@@ -19,4 +22,28 @@ func TestManyWrittenFiles(t *testing.T) {
 	if matched, err := deny.Matches(shell.Parse(line.String())); matched || err == nil {
 		t.Errorf("%v, %v, want unclear", matched, err)
 	}
+}
+
+// A text of printf that counts as certain is what bash and dash print.
+func TestPrintfIsWhatShellsPrint(t *testing.T) {
+	parts := strings.Fields(`%s %b %c %d %5s %-5s %.2s %.*s %*s %-*d %03d %% r m \n \\ \162 \0162 \562 \\562 %.s %5.1s %.3b %5c %02s %'d %hs %ls %i %q %n % %5 \c %*.*s %.0s %5% %*b 5`)
+	args := []string{"", "r", "rm", "0", "1", "2", "-3", "12", "007", "0x1", "'a", `\162`, `\0162m`, `\\0162`, `\562`, `\c`, `\x72`, `\"`, "é", "x y", "-0", "+1", " 1", "1z", `\`, `\0`}
+	rapid.Check(t, func(t *rapid.T) {
+		line := "printf"
+		for _, w := range append([]string{strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 3).Draw(t, "format"), "")}, rapid.SliceOfN(rapid.SampledFrom(args), 0, 3).Draw(t, "arguments")...) {
+			line += " '" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+		commands := shell.Parse(line).Commands
+		texts, exact := commands[0].Printed()
+		if !exact {
+			return
+		}
+		text := texts[len(commands[0].Argv)-1] // it follows the arguments
+		for _, name := range []string{"bash", "dash"} {
+			out, err := exec.Command(name, "-c", line).Output()
+			if got := string(out); got != text {
+				t.Errorf("%s prints %q for %s (%v), want %q", name, got, line, err, text)
+			}
+		}
+	})
 }
