@@ -104,8 +104,15 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
+	other := filepath.Join(dir, "other")
+	if err := errors.Join(os.WriteFile(other, []byte("of another program"), 0o600), os.Symlink(other, probe)); err != nil {
+		t.Fatal(err)
+	}
 	if did, err := b.Recover(t.Context()); !did || err != nil {
 		t.Fatalf("with room: %v, %v", did, err)
+	}
+	if text, err := os.ReadFile(other); string(text) != "of another program" {
+		t.Errorf("the probe followed a link: its target has %d bytes, %v", len(text), err)
 	}
 	if err := b.Health(); err != nil {
 		t.Errorf("health after the restart: %v", err)

@@ -58,7 +58,9 @@ func (s *Server) hasRoom() bool {
 	if free, known := FreeDisk(s.opts.StoreDir); known && free < need {
 		return false
 	}
-	f, err := os.Create(probeFile(s.opts.StoreDir))
+	probe := probeFile(s.opts.StoreDir)
+	_ = os.Remove(probe)                                                   // a killed process may have left it
+	f, err := os.OpenFile(probe, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // follows no link
 	if err != nil {
 		return false
 	}
