@@ -77,6 +77,8 @@ func apiError(op, what string, err error) *message.Error {
 		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete data that is not needed"
 	case errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound:
 		e.Code, e.Hint = message.CodeUnavailable, "check whether the stream was deleted"
+	case errors.As(err, &api) && api.ErrorCode == codeDuplicateInProcess:
+		e.Code, e.Hint = message.CodeUnavailable, "try again"
 	case errors.As(err, &api) && isTransient(int(api.ErrorCode)):
 		e.Code, e.Hint = message.CodeUnavailable, "try again; if it lasts, start the other servers of the NATS cluster"
 	case errors.As(err, &api) && api.Code == 503,

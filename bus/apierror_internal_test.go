@@ -17,3 +17,11 @@ func TestAPIErrorWithoutQuorum(t *testing.T) {
 		t.Errorf("the error is %v with the hint %q", err, err.Hint)
 	}
 }
+
+// A write that is still being stored needs no other server.
+func TestAPIErrorOfADuplicate(t *testing.T) {
+	err := apiError("checkpoint", "stream X", &jetstream.APIError{Code: 409, ErrorCode: codeDuplicateInProcess})
+	if !errors.Is(err, message.ErrUnavailable) || err.Hint != "try again" {
+		t.Errorf("the error is %v with the hint %q", err, err.Hint)
+	}
+}
