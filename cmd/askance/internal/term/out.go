@@ -206,11 +206,11 @@ func (w *Wrapper) endWord() {
 	w.word = ""
 }
 
-// labelOf finds what is before the text of an indented line, such as the name of a flag.
-var labelOf = regexp.MustCompile(`^ +\S+(?: \S+)*?  +|^ {6,}`)
+// labelOf finds what is before the text of an item or an indented line, such as the name of a flag.
+var labelOf = regexp.MustCompile(`^ +\S+(?: \S+)*?  +|^ {6,}|^- `)
 
 // Fit breaks the lines of a help text after n columns. It fills paragraphs again, and continues
-// the text of a labelled line below itself. It does not break commands and their comments.
+// the text of an item or a labelled line below itself. It does not break commands and their comments.
 func Fit(text string, n int) string {
 	var b strings.Builder
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -242,7 +242,9 @@ func Below(text string, indent, n int) string {
 	return strings.TrimSpace(b.String())
 }
 
-func isProse(line string) bool { return line != "" && line[0] != ' ' }
+func isProse(line string) bool {
+	return line != "" && line[0] != ' ' && !strings.HasPrefix(line, "- ")
+}
 
 // Indent puts a prefix before each line of text.
 func Indent(text, prefix string) string {

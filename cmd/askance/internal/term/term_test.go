@@ -88,6 +88,10 @@ func TestFit(t *testing.T) {
 	help := `A paragraph whose
 lines are too long for the terminal, and --a-flag.
 
+A list:
+- an item whose line is too long for the terminal
+- a short item
+
   askance command --with "many words" --that stay on one line
   askance command  # and a comment that stays on its line, too
   -f, --flag string   what the flag means (default "x")
@@ -96,6 +100,11 @@ lines are too long for the terminal, and --a-flag.
 `
 	want := `A paragraph whose lines are too long for the
 terminal, and --a-flag.
+
+A list:
+- an item whose line is too long for the
+  terminal
+- a short item
 
   askance command --with "many words" --that stay on one line
   askance command  # and a comment that stays on its line, too
