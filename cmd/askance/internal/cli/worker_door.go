@@ -104,13 +104,12 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 	}
 	if d.server != "" {
 		d.address = bus.RedactURL(d.server)
-		for said := ""; ; { // a worker waits for its server
+		for said := false; ; said = true { // a worker waits for its server
 			who, err := d.whoami(ctx, remote.New(d.server, d.token), d.namedSpace(env))
 			if d.space = who.Space; !errors.Is(err, message.ErrUnavailable) {
 				return err
 			}
-			if said != err.Error() {
-				said = err.Error()
+			if !said { // the text can differ at every try: it can name a local port
 				env.log.Warn("the worker waits until its server says which space the token is for", "server", d.address, "err", err)
 			}
 			select {

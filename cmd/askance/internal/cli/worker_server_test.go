@@ -85,7 +85,7 @@ func TestWorkerWaitsForServer(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(status)
-		_, _ = fmt.Fprintf(w, `{"type":"about:blank","status":%d,"code":%q,"detail":"no"}`, status, code)
+		_, _ = fmt.Fprintf(w, `{"type":"about:blank","status":%d,"code":%q,"detail":"no from port %d"}`, status, code, tries)
 	}))
 	t.Cleanup(server.Close)
 	r := run(t, "worker", "--server", server.URL, "--trust-server-keys", "--tool", "pay", "--", "cat")
