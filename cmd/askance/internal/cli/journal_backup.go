@@ -50,7 +50,7 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 		}
 		return copied, err
 	}
-	c := newCopyCommand(env, backUp, "Backed up", bus.DurabilityFsynced, &cobra.Command{
+	c := newCopyCommand(env, backUp, "Backed up", false, &cobra.Command{
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
 		Long: `Copies all streams of the space into a new folder: from the server of --nats, or from the
@@ -92,7 +92,7 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		}
 		return copied, err
 	}
-	return newCopyCommand(env, restore, "Restored", bus.DurabilityCached, &cobra.Command{
+	return newCopyCommand(env, restore, "Restored", true, &cobra.Command{
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
 		Long: `Creates the streams of the space on servers that have none of them, with three replicas
@@ -107,13 +107,13 @@ those of the backup: put the current files there before engines start.`,
 	})
 }
 
-// newCopyCommand returns a command that copies with the server of --nats, or of the data folder. If
-// that server is cached, all of its files are synced once, at the end.
-func newCopyCommand(env *environment, do copying, done string, of bus.Durability, c *cobra.Command) *cobra.Command {
+// newCopyCommand returns a command that copies with the server of --nats, or of the data folder. A
+// restore may make the store of that folder, and syncs all of its files once, at the end.
+func newCopyCommand(env *environment, do copying, done string, restores bool, c *cobra.Command) *cobra.Command {
 	c.Args = wantArgs(1, "one folder")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		nc, archives, closeAll, err := dialStore(ctx, env, of)
+		nc, archives, closeAll, err := dialStore(ctx, env, restores)
 		if err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func newCopyCommand(env *environment, do copying, done string, of bus.Durability
 
 // dialStore connects as engines do to the server of --nats or of the data folder. It starts the
 // folder's own server if none runs.
-func dialStore(ctx context.Context, env *environment, of bus.Durability) (nc *nats.Conn, archives bus.ArchiveStore, closeAll func() error, err error) {
+func dialStore(ctx context.Context, env *environment, restores bool) (nc *nats.Conn, archives bus.ArchiveStore, closeAll func() error, err error) {
 	dir, space, url := node.Dir(env.cfg.dir()), env.cfg.spaceID(), env.cfg.NATS
 	if dir != "" { // else a machine without a home folder
 		archives = bus.ArchiveFolder(dir.Files(space).Archives())
@@ -156,7 +156,9 @@ func dialStore(ctx context.Context, env *environment, of bus.Durability) (nc *na
 			return nil, nil, nil, err
 		}
 	}
-	if of == bus.DurabilityFsynced { // a backup: only a restore makes a store
+	of := bus.DurabilityCached
+	if !restores {
+		of = bus.DurabilityFsynced
 		if err := dir.Exists(); err != nil {
 			return nil, nil, nil, err
 		}
@@ -172,7 +174,7 @@ func dialStore(ctx context.Context, env *environment, of bus.Durability) (nc *na
 	return nc, node.ArchivesOf(nc, server, dir.Files(space), space), func() error {
 		nc.Close()
 		server.Close()
-		if of != bus.DurabilityCached {
+		if !restores {
 			return nil
 		}
 		return syncFiles(dir.Store())

@@ -41,6 +41,9 @@ func TestStoppedBackup(t *testing.T) {
 	if _, err := keyfile.LoadOrCreate(key); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "nats"), 0o700); err != nil { // a backup makes no store
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancelCause(t.Context())
 	defer stop(nil)
 	var errs strings.Builder
