@@ -125,6 +125,33 @@ func TestPolicyPage(t *testing.T) {
 	b.shot("phone")
 }
 
+// Without a policy the page says what decides: that differs if one is configured but was refused.
+func TestNoPolicy(t *testing.T) {
+	refused, err := permission.NewLive(permission.Paths(filepath.Join(t.TempDir(), "none.yaml")), permission.LiveOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refused.Reload(t.Context()) == nil {
+		t.Fatal("a missing file was loaded")
+	}
+	const denied, asks = "everything but read-only tools is denied", "every call needs an approval"
+	for _, c := range []struct {
+		name     string
+		opts     []gatewaytest.Option
+		says, no string
+	}{
+		{"not configured", nil, asks, denied},
+		{"refused", []gatewaytest.Option{gatewaytest.LivePolicy(refused, engine.WithPolicyStatus(refused.Status), engine.WithPolicyText(refused.Text))}, denied, asks},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			code, page := ask(t, world(t, c.opts...), "alpha.ann", http.MethodGet, "/policy", nil)
+			if code != http.StatusOK || !strings.Contains(page, c.says) || strings.Contains(page, c.no) {
+				t.Errorf("the page says %d\n%s", code, page)
+			}
+		})
+	}
+}
+
 // Versions whose texts are too large to send are compared only by digest.
 func TestLargeVersions(t *testing.T) {
 	live, path, opts := livePolicy(t)
