@@ -19,6 +19,31 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
+// A page says that it is not up to date if its stream only ticks and never gets ready.
+func TestStreamThatIsNeverReady(t *testing.T) {
+	b := open(t, world(t), gatewaytest.Ann)
+	b.goTo("/inbox")
+	got := await[map[string]bool](b, `(async () => {
+		const live = await import(performance.getEntriesByType("resource").map((e) => e.name).find((n) => n.includes("live")));
+		const timers = new Map();
+		let last = 0, stream;
+		window.EventSource = class extends EventTarget { constructor() { super(); stream = this; } close() {} };
+		window.setTimeout = (f) => { timers.set(++last, f); return last; };
+		window.clearTimeout = (id) => timers.delete(id);
+		const begin = () => live.open({ changed() {}, progress() {}, told() {}, back: async () => true });
+		const tick = () => { const watchdog = last; stream.dispatchEvent(new Event("tick")); return timers.get(watchdog); };
+		begin();
+		stream.dispatchEvent(new Event("ready"));
+		const ready = !tick();
+		begin();
+		tick()?.();
+		return { ready, stale: !document.getElementById("stale").hidden };
+	})()`)
+	if !got["ready"] || !got["stale"] {
+		t.Errorf("a tick after ready keeps the stream: %v; without ready the page is marked as stale: %v", got["ready"], got["stale"])
+	}
+}
+
 // The cost of a change with 100 open inboxes does not grow with 1,000 more open requests.
 // Allocated bytes are the measure, because they do not depend on what else the machine does.
 func TestWatchers(t *testing.T) {

@@ -39,8 +39,12 @@ export function open({ changed, progress, told, back }) {
   const connect = () => {
     source?.close();
     source = new EventSource('/inbox/events');
-    source.addEventListener('ready', () => { pause = 500; heard(); back().then((ok) => { if (ok) turn('on', told); else again(); }); });
-    source.addEventListener('tick', heard);
+    source.addEventListener('ready', () => {
+      pause = 500;
+      heard();
+      source.addEventListener('tick', heard); // a tick before does not mean that changes arrive
+      back().then((ok) => { if (ok) turn('on', told); else again(); });
+    });
     source.addEventListener('changed', (e) => { heard(); changed(JSON.parse(e.data)); });
     source.addEventListener('progress', (e) => { heard(); progress(JSON.parse(e.data)); });
     source.onerror = () => {
