@@ -195,6 +195,9 @@ func TestSortRules(t *testing.T) {
 		if got := strings.Join(names, " "); got != want || len(sorted) != 1 {
 			t.Errorf("%q: %s, sorted by %v; want %s", query, got, sorted, want)
 		}
+		if query == "sort_rules=verdict" && (sorted[0] != "Verdict descending" || v.Heads[1].Href != "/policy?sort_rules=-verdict") {
+			t.Errorf("deny first is announced as %s, and the heading links to %s", sorted, v.Heads[1].Href)
+		}
 		if query == "sort_rules=rule" && (v.Heads[0].Aria != "ascending" || v.Heads[0].Href != "/policy?sort_rules=-rule" || v.Rules[0].Href != "/policy?rule=a&sort_rules=rule#rule") {
 			t.Errorf("the headings are %+v, and the rule links to %s", v.Heads, v.Rules[0].Href)
 		}

@@ -163,7 +163,7 @@ type columnHead struct {
 	Aria         string // ascending or descending, if it sorts the table
 }
 
-// sortColumn is a column of rows T. Numbers sort highest first, names alphabetically.
+// sortColumn is a column of rows T. One with a class sorts highest first, others alphabetically.
 type sortColumn[T any] struct {
 	label, class string
 	less         func(a, b T) int // nil: not sortable

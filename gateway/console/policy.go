@@ -230,7 +230,7 @@ func (v *policyView) addRules(q url.Values) {
 
 var ruleColumns = []sortColumn[ruleRow]{
 	{"Rule", "", func(a, b ruleRow) int { return compareNames(a.Rule, b.Rule) }},
-	{"Verdict", "", func(a, b ruleRow) int { return cmp.Compare(b.Behavior, a.Behavior) }}, // deny first
+	{"Verdict", "severity", func(a, b ruleRow) int { return cmp.Compare(b.Behavior, a.Behavior) }}, // deny, ask, allow: most severe first
 	{"Tools", "", nil},
 	{"Hits", numeric, func(a, b ruleRow) int { return cmp.Compare(b.Decided, a.Decided) }},
 	{"Failed", numeric, func(a, b ruleRow) int { return cmp.Compare(b.Failed, a.Failed) }},
