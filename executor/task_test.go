@@ -3,10 +3,12 @@ package executor_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -35,6 +37,56 @@ type lastMinute struct {
 func (l lastMinute) Next(ctx context.Context) (toolcall.Task, error) {
 	<-ctx.Done()
 	return l.task, nil
+}
+
+// ending notes the end of each claim.
+type ending struct {
+	*executortest.Engine
+	ended map[string]int // only the one slot writes
+}
+
+func (e ending) Next(ctx context.Context) (toolcall.Task, error) {
+	task, err := e.Engine.Next(ctx)
+	task.End = func(claim string) { e.ended[claim]++ }
+	return task, err
+}
+
+// A transport learns of the end of every claim, also of one without a result.
+func TestEveryClaimEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		tool string // whose calls the engine offers
+		err  error  // of the handler
+	}{
+		"with a result":        {tool, nil},
+		"with unknown outcome": {tool, executor.ErrUnknownOutcome},
+		"refused":              {"other", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := ending{executortest.NewEngine(c.tool), map[string]int{}}
+				h := func(context.Context, executor.Task) (executor.Output, error) { return executor.Output{}, c.err }
+				w, err := executor.NewWorker(e, tool, h, e.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				go func() { _ = w.Run(t.Context()) }()
+				e.Offer(e.Record("call-1", `{}`))
+				synctest.Wait()
+				starts := e.Requests(executortest.OpStart)
+				if len(starts) != 1 || len(e.ended) != 1 {
+					t.Errorf("%d starts, and the claims %v ended", len(starts), e.ended)
+				}
+				for claim, n := range e.ended {
+					if claim == "" || n != 1 {
+						t.Errorf("the claim %q ended %d times", claim, n)
+					}
+				}
+				if err := w.Close(); err != nil {
+					t.Errorf("Close: %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {

@@ -191,6 +191,9 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) boo
 	defer a.cancel(nil)
 	w.track(a)
 	defer w.untrack(a)
+	if task.End != nil {
+		defer task.End(a.id.Claim)
+	}
 
 	keys, err := w.keys.forGrant(handlers, task.Record.Call.Attempt.Grant)
 	if err != nil {

@@ -265,6 +265,8 @@ type Task struct {
 	Ack func(context.Context) error
 	// Release returns the task to the queue, to be delivered again after delay at the earliest.
 	Release func(delay time.Duration) error
+	// End, if set, is called after the last request with the claim of this task.
+	End func(claim string)
 }
 
 // Invocation is one attempt of an allowed call as passed to what runs it: a Go function in

@@ -2,6 +2,7 @@ package httpwork_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/executor/httpwork"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -171,6 +173,42 @@ func TestReplacedToken(t *testing.T) {
 		has = "second"
 		if _, err := tr.Next(t.Context()); err == nil || errors.Is(err, message.ErrForbidden) {
 			t.Errorf("Next whose token was replaced: %v", err)
+		}
+	}
+}
+
+// After its end, nothing of an attempt is left, whether or not it had a result.
+func TestEndForgetsTheToken(t *testing.T) {
+	record, err := json.Marshal(executortest.NewEngine("job").Record("call-1", `{}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, used := "first", ""
+	tr := dial(t, httpwork.Config{URL: "http://h", Queue: toolcall.Queue{Tool: "job"}, Token: func() (string, error) { return has, nil }, Client: &http.Client{
+		Transport: roundTrip(func(r *http.Request) *http.Response {
+			w := httptest.NewRecorder()
+			used = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+			reply := `{}`
+			if r.URL.Path == "/v1/work/next" {
+				reply = `{"tasks":[{"task":"t1","record":` + string(record) + `}]}`
+			}
+			body(200, "application/json", reply)(w, r)
+			return w.Result()
+		}),
+	}})
+	task, err := tr.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, start := range []toolcall.StartRequest{{Claim: "a"}, {Claim: "b", Refuse: "not ours"}} {
+		has = "first"
+		if _, err := tr.Start(t.Context(), start); err != nil {
+			t.Fatal(err)
+		}
+		task.End(start.Claim)
+		has = "second"
+		if _, err := tr.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Claim: start.Claim}); err != nil || used != "second" {
+			t.Errorf("after the end of %s, the token %q is kept: %v", start.Claim, used, err)
 		}
 	}
 }

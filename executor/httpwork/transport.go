@@ -62,7 +62,7 @@ type Transport struct {
 	api.WorkerMethods
 	cfg    Config
 	base   *url.URL
-	tokens sync.Map // of the attempts that run, by claim: another token can have another name
+	tokens sync.Map // of the attempts until their end, by claim: another token can have another name
 }
 
 // New checks the configuration and returns a Transport. It sends nothing.
@@ -167,6 +167,7 @@ func (t *Transport) decodeTask(o toolcall.OfferedTask) (toolcall.Task, error) {
 			defer stop()
 			return t.ack(ctx, o, true, d)
 		},
+		End: func(claim string) { t.tokens.Delete(claim) },
 	}, nil
 }
 
@@ -269,11 +270,8 @@ func (t *Transport) Call(ctx context.Context, op *api.Operation, request any) (a
 	if err != nil {
 		return nil, fmt.Errorf("%s: the reply is not from askance: %w", op.Name, err)
 	}
-	switch op {
-	case api.Start.Operation:
+	if op == api.Start.Operation {
 		t.tokens.Store(claim, token)
-	case api.Result.Operation:
-		t.tokens.Delete(claim)
 	}
 	return reply, nil
 }
