@@ -262,11 +262,14 @@ func TestQuorumOutcomes(t *testing.T) {
 	scripts := randomScripts(rand.New(rand.NewPCG(1, 1)), 100, 8)
 	unknown := 0
 	for i, got := range playAll(t, j, j, scripts) {
-		want := oracle(scripts[i])
-		if unknown += len(got.unknown); len(got.unknown) > 0 && unknown < 10 { // a busy machine can make the cluster elect a leader; playAll has read what is stored
-			t.Logf("%v became %q, want %q: %v", scripts[i].ops, got.codes, want, got.unknown)
-		} else if !slices.Equal(got.codes, want) {
-			t.Errorf("%v became %q, want %q", scripts[i].ops, got.codes, want)
+		want, codes := oracle(scripts[i]), got.codes
+		if unknown += len(got.unknown); len(got.unknown) > 0 && unknown <= 2 { // a busy machine can make the cluster elect a leader; playAll has read what is stored
+			t.Logf("%v became %q, want %q: %v", scripts[i].ops, codes, want, got.unknown)
+			codes = codes[:slices.Index(codes, message.CodeUnknownOutcome)]
+			want = want[:min(len(codes), len(want))]
+		}
+		if !slices.Equal(codes, want) {
+			t.Errorf("%v became %q, want %q", scripts[i].ops, codes, want)
 		}
 	}
 	if n, _ := countBatches(t, c.Conn("reader")); n != 0 {

@@ -157,6 +157,18 @@ func (a askingReady) Record(r toolcall.JournalEntry) {
 	a.ready <- a.j.Ready(context.Background())
 }
 
+// next returns what Ready returned for the next record.
+func (a askingReady) next(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-a.ready:
+		return err
+	case <-time.After(patience):
+		t.Fatal("no record was delivered")
+		return nil
+	}
+}
+
 // Records that a cluster lost after it had delivered them are found missing, also by the
 // first reader: the examination does not wait for them.
 func TestDeliveredRecordsThatAreLost(t *testing.T) {
@@ -169,12 +181,12 @@ func TestDeliveredRecordsThatAreLost(t *testing.T) {
 	wg.Go(func() { _ = j.Watch(t.Context(), 0, a) }) // ends with the test
 	t.Cleanup(wg.Wait)
 	mustAppend(t, writer, callRecord("a", callKey("a"), message.ToolCallPending, "propose"), 0)
-	if err := <-a.ready; err != nil {
+	if err := a.next(t); err != nil {
 		t.Errorf("Ready with all records: %v", err)
 	}
 	leader.forget(0, 2)
 	mustAppend(t, writer, callRecord("b", callKey("b"), message.ToolCallPending, "propose"), 0)
-	if err := <-a.ready; !errors.Is(err, message.ErrDamaged) {
+	if err := a.next(t); !errors.Is(err, message.ErrDamaged) {
 		t.Errorf("Ready: %v, want damaged", err)
 	}
 }

@@ -140,7 +140,7 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 		}
 	case toolcall.PhaseBlocked:
 		if c.Blocked == toolcall.BlockedUnknown { // an operator can have it run again if its owner is silent
-			k.liveness.LastHeard(c.Key, c.Attempt.Number, now)
+			at(k.silentFrom(c, now)) // the timer also wakes the timers, which notice pauses only while they listen
 		}
 	case toolcall.PhaseFinished:
 	}
@@ -205,8 +205,8 @@ func (k *keeper) fireTimer(d schedule.Due) {
 }
 
 // silentFrom is when the owner of the attempt counts as dead if nothing is heard of it until then.
-func (k *keeper) silentFrom(c *toolcall.Call, now time.Time) time.Time {
-	return k.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
+func (co *core) silentFrom(c *toolcall.Call, now time.Time) time.Time {
+	return co.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
 }
 
 // isAlive handles a timer of a running attempt. It reports whether the owner was heard of

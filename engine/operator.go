@@ -62,7 +62,7 @@ func (o *operators) checkOwnerSilent(c *toolcall.Call) error {
 		return nil
 	}
 	now := time.Now()
-	rest := o.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c)).Sub(now)
+	rest := o.silentFrom(c, now).Sub(now)
 	if rest <= 0 {
 		return nil
 	}

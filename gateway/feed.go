@@ -327,7 +327,7 @@ func (s *SSE) Write(b []byte) error { return Write(s.w, b) }
 // is disconnected.
 func Write(w http.ResponseWriter, b []byte) error {
 	rc := http.NewResponseController(w)
-	if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+	if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	if _, err := w.Write(b); err != nil {
@@ -336,7 +336,8 @@ func Write(w http.ResponseWriter, b []byte) error {
 	if err := rc.Flush(); err != nil {
 		return err
 	}
-	return rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even if nothing is written then
+	_ = rc.SetWriteDeadline(time.Time{}) // fails as above. HTTP/2 ends a stream at its deadline, even if nothing is written then
+	return nil
 }
 
 // Ended returns an error that tells the peer why a stream ends although its session continues.

@@ -293,8 +293,10 @@ func SignApproval(req ApprovalRequest, approver string, until time.Time, key ed2
 		return nil, err
 	}
 	s := &ApproverSignature{KeyID: keyIDOf(key), Until: until.UTC().Truncate(time.Second)}
-	s.Sig, err = sign(key, func() ([]byte, error) { return s.signedText(digest, approver) })
-	return s, err
+	if s.Sig, err = sign(key, func() ([]byte, error) { return s.signedText(digest, approver) }); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Verify checks that approver signed the approval of the approval request with this

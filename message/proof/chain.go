@@ -165,7 +165,7 @@ func (c *chains) checkLink(r *Record, link *toolcall.Link, before tail, seen boo
 	}
 	switch {
 	case link == nil:
-		add(Unlinked, r.Seq, "it has no link to the event record before it")
+		add(Unlinked, r.Seq, "it has no link")
 	case seen && link.Hash == before.leaf.String():
 		if d := int64(before.seq) - int64(link.Seq); d != 0 {
 			if _, have := c.shifts[d]; !have {

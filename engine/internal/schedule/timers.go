@@ -148,7 +148,7 @@ func (p *Pauses) Wait(ctx context.Context) bool {
 	}
 }
 
-// Liveness remembers when this replica last heard of each running attempt. A replica may
+// Liveness remembers when this replica last heard of each attempt that runs, or may still run. A replica may
 // declare an owner dead only after it has itself listened for a whole lease, so an
 // owner that it has not heard of counts from when it began to listen.
 type Liveness struct {
