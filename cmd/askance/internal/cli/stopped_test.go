@@ -35,9 +35,6 @@ func TestStoppedBackup(t *testing.T) {
 	clearSettings(t)
 	dir := t.TempDir()
 	key, folder := filepath.Join(dir, "engine.key"), filepath.Join(dir, "backup")
-	if err := os.Mkdir(filepath.Join(dir, "nats"), 0o700); err != nil { // an empty store
-		t.Fatal(err)
-	}
 	if _, err := keyfile.LoadOrCreate(key); err != nil {
 		t.Fatal(err)
 	}
