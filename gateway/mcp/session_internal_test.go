@@ -27,18 +27,23 @@ func TestIdleSessions(t *testing.T) {
 				t.Fatalf("no session %s", id)
 			}
 		}
+		has := func(id string) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.sessions[id] != nil
+		}
 		begin("a")
 		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
 		r.Header.Set(sessionField, "a")
 		held := s.find(httptest.NewRecorder(), r, "bot")
 		time.Sleep(2 * sessionIdle)
 		begin("b")
-		if s.sessions["a"] == nil {
+		if !has("a") {
 			t.Error("the session of a held request was removed")
 		}
 		s.leave(held)
 		begin("c")
-		if s.sessions["a"] == nil {
+		if !has("a") {
 			t.Error("the session was removed when its request ended")
 		}
 		time.Sleep(sessionIdle)
