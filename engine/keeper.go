@@ -205,8 +205,8 @@ func (k *keeper) fireTimer(d schedule.Due) {
 }
 
 // silentFrom is when the owner of the attempt counts as dead if nothing is heard of it until then.
-func (co *core) silentFrom(c *toolcall.Call, now time.Time) time.Time {
-	return co.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
+func (c *core) silentFrom(call *toolcall.Call, now time.Time) time.Time {
+	return c.liveness.LastHeard(call.Key, call.Attempt.Number, now).Add(claimTime(call))
 }
 
 // isAlive handles a timer of a running attempt. It reports whether the owner was heard of
