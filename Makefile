@@ -136,24 +136,24 @@ UNRACED := /internal/(archtest|asked|jcs|linediff|reveal|spelling|strictjson)$$|
 # The same for single tests, as folder:name: pure computations, and many repetitions of
 # what other tests do with it. A test compares the list with the tree.
 UNRACED_TESTS := \
-  bus:TestArchiveFilesAreFetchedOnce \
-  bus:TestBackupIsRestored \
-  bus:TestBatchedFaults \
-  bus:TestBatchedOutcomes \
-  bus:TestInterruptedArchive \
-  bus:TestInterruptedArchiveOfSessions \
+  bus/journal:TestArchiveFilesAreFetchedOnce \
+  bus/journal:TestBackupIsRestored \
+  bus/journal:TestBatchedFaults \
+  bus/journal:TestBatchedOutcomes \
+  bus/journal:TestInterruptedArchive \
+  bus/journal:TestInterruptedArchiveOfSessions \
+  bus/journal:TestStoreLimitDoesNotShrinkAtRestart \
   bus:TestRandomEdits \
   bus:TestReadersDoNotStarveDecisions \
   bus:TestRubbishDropsNoOthersMessages \
-  bus:TestStoreLimitDoesNotShrinkAtRestart \
   cmd/askance/internal/node:TestRecordedDecisionsOfTheProduct \
+  engine/internal/activity:TestLedgerIsBounded \
   engine:TestEngineOnJetStream \
   engine:TestManyOpenRequests \
   engine:TestPreviewInAForgottenSession \
   engine:TestRepliesAreLinearizable \
   engine:TestSnapshotIsWhatAWholeReadGives \
   engine:TestSortedPages \
-  engine/internal/activity:TestLedgerIsBounded \
   gateway/agent:TestKilledAnywhere \
   permission:TestAddingADenyRuleNeverLoosens \
   permission:TestAddingAnAskRuleNeverLoosens \

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/plainfile"
@@ -31,9 +32,9 @@ type folder struct {
 	keys    *keyfile.Live
 	server  *embed.Server
 	conn    *nats.Conn
-	anchor  *bus.Anchor
-	journal *bus.Journal
-	ledger  *bus.Ledger
+	anchor  *journal.Anchor
+	journal *journal.Journal
+	ledger  *journal.Ledger
 	service *bus.Service // nil: no other process can connect
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
@@ -54,7 +55,7 @@ func openFolder(ctx context.Context, o options) (*folder, error) {
 		return f, err
 	}
 	f.locks = append(f.locks, anchorLock)
-	keys, err := bus.LoadOrCreateSpaceKeys(keyPath, anchorPath)
+	keys, err := journal.LoadOrCreateSpaceKeys(keyPath, anchorPath)
 	if err != nil {
 		return f, err
 	}
@@ -65,21 +66,21 @@ func openFolder(ctx context.Context, o options) (*folder, error) {
 	if f.conn, err = f.server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName, Logger: f.log}); err != nil {
 		return f, err
 	}
-	if f.anchor, err = bus.OpenAnchor(anchorPath, f.space, keys); err != nil {
+	if f.anchor, err = journal.OpenAnchor(anchorPath, f.space, keys); err != nil {
 		return f, err
 	}
-	f.journal, err = bus.OpenJournal(ctx, f.conn, f.space, keys, bus.JournalOptions{
+	f.journal, err = journal.Open(ctx, f.conn, f.space, keys, journal.Options{
 		Durability: f.server.Durability(), Health: f.server.Health, Room: f.server.Room, Keys: f.keys.Now, Anchor: f.anchor, Logger: f.log,
 	})
 	if err != nil {
 		return f, err
 	}
-	if f.ledger, err = bus.OpenLedger(ctx, f.journal, bus.LedgerOptions{Engine: creds.EngineName, Logger: f.log}); err != nil {
+	if f.ledger, err = journal.OpenLedger(ctx, f.journal, journal.LedgerOptions{Engine: creds.EngineName, Logger: f.log}); err != nil {
 		return f, err
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = stop
-	f.wg.Go(func() { _ = f.ledger.Run(running, bus.Pace{}) }) // ends when running does; it logs all other errors
+	f.wg.Go(func() { _ = f.ledger.Run(running, journal.Pace{}) }) // ends when running does; it logs all other errors
 	return f, f.keys.Publish(filepath.Join(f.path, "engine.pub"))
 }
 
@@ -95,7 +96,7 @@ func (f *folder) serve(ctx context.Context, e *engine.Engine) (err error) {
 		}
 		return e.As(p)
 	}
-	f.service, err = bus.Serve(ctx, f.conn, f.space, surface, bus.ServiceOptions{Observer: e, Auth: bus.AuthSubject, Ledger: f.ledger, Keys: f.keys.Ring, Logger: f.log})
+	f.service, err = bus.Serve(ctx, f.conn, f.journal, surface, bus.ServiceOptions{Observer: e, Auth: bus.AuthSubject, Ledger: f.ledger, Keys: f.keys.Ring, Logger: f.log})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -33,14 +34,9 @@ func (s *Service) identifyCaller(role toolcall.Role, m *nats.Msg) (caller, bool)
 	return caller{toolcall.Principal{Role: role, Name: name, Auth: s.o.Auth}, queue}, ok
 }
 
-// maxSubjectFromClient bounds a subject that a client chooses and the engine publishes to:
-// the server closes a connection that sends a protocol line over 4096 bytes, and the
-// engine cannot go on without it.
-const maxSubjectFromClient = 1024
-
 func isOwnInbox(principal, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, InboxPrefix(principal)+".")
-	return ok && len(reply) <= maxSubjectFromClient && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
+	return ok && len(reply) <= jsapi.MaxSubject && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
 }
 
 // warnOfForeignReply logs at most one line a second, because any client can send
@@ -98,7 +94,7 @@ func (s *Service) handleRequest(op *api.Operation, who caller, body []byte, m *n
 	if op.Class.Holds() {
 		ctx = s.held
 	}
-	ctx = toolcall.WithTrace(capacity.With(ctx, place), toolcall.ParseTrace(onlyHeader(m.Header, toolcall.TraceHeader)))
+	ctx = toolcall.WithTrace(capacity.With(ctx, place), toolcall.ParseTrace(jsapi.OnlyHeader(m.Header, toolcall.TraceHeader)))
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := s.executeRequest(ctx, op, who, body, m); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -109,18 +110,18 @@ func askEngine(ctx context.Context, nc *nats.Conn, role toolcall.Role, subject s
 	if err != nil {
 		return nil, false, err
 	}
-	ctx, cancel := withDefault(ctx, patience+hold)
+	ctx, cancel := jsapi.WithDefault(ctx, patience+hold)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+	for pause := jsapi.FirstPause; ; pause = min(2*pause, jsapi.MaxPause) {
 		reply, sent, err := askOnce(ctx, nc, role, subject, op, data, hold)
 		unsure = unsure || sent > 1
 		switch {
 		case errors.Is(err, errUnanswered):
 			unsure = true
-		case !errors.Is(err, errNotSent) && !errors.Is(err, message.ErrUnavailable):
+		case !errors.Is(err, jsapi.ErrNotSent) && !errors.Is(err, message.ErrUnavailable):
 			return reply, unsure, err
 		}
-		if nc.IsClosed() || !sleepFor(ctx, randomPause(pause)) {
+		if nc.IsClosed() || !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
 			return nil, unsure, noReplyError(ctx, nc, subject, op, unsure, err)
 		}
 	}
@@ -132,7 +133,7 @@ var errUnanswered = errors.New("no answer")
 // receives requests. hold is how long an engine may hold the request.
 func askOnce(ctx context.Context, nc *nats.Conn, role toolcall.Role, subject string, op *api.Operation, data []byte, hold time.Duration) (reply any, sent int, err error) {
 	if ctx.Err() != nil {
-		return nil, 0, errNotSent
+		return nil, 0, jsapi.ErrNotSent
 	}
 	before := nc.LastError()
 	// A reply that is in flight when the connection breaks never arrives.
@@ -197,7 +198,7 @@ func askError(op string, sent int, err error) error {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return &message.Error{Code: message.CodeTooLarge, Op: op, What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise max_payload", Err: err}
 	case sent == 1 && (errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)):
-		return errtext.Because(errNotSent, err)
+		return errtext.Because(jsapi.ErrNotSent, err)
 	}
 	return errtext.Because(errUnanswered, err)
 }

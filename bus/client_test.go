@@ -77,18 +77,18 @@ func TestClientSendsAgain(t *testing.T) {
 		left.Store(1)
 		calls := propose(t, bot, toolCall("c1", pay, `{}`))
 		left.Store(1)
-		call, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove})
+		call, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove})
 		if err != nil || len(call.Votes) != 1 {
 			t.Errorf("answer: %+v, %v", call, err)
 		}
 		// Another approver is still told that they came too late.
 		bob := w.client(toolcall.RoleApprover, "bob")
 		left.Store(1)
-		if _, err := bob.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err == nil {
+		if _, err := bob.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err == nil {
 			t.Error("a second approver was told that their answer counted")
 		}
 		left.Store(1)
-		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseReject}); err == nil {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseReject}); err == nil {
 			t.Error("a different answer was accepted as a repetition of the first")
 		}
 		left.Store(2)
@@ -112,7 +112,7 @@ func TestClientSendsAgain(t *testing.T) {
 			t.Errorf("%d deltas, want 2", deltas)
 		}
 		left.Store(99)
-		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrUnknownOutcome) {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrUnknownOutcome) {
 			t.Errorf("never answered: %v, want unknown outcome", err)
 		}
 	})
@@ -144,7 +144,7 @@ func TestClientWaitsAndEventsLoop(t *testing.T) {
 			t.Errorf("events of 60 s took %v", d)
 		}
 		time.AfterFunc(70*time.Second, func() {
-			_, _ = ann.SubmitResponse(context.Background(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseReject})
+			_, _ = ann.SubmitResponse(context.Background(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseReject})
 		})
 		if rep, err := bot.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: 90_000}); err != nil || !rep.Done {
 			t.Errorf("wait: %+v, %v", rep, err)
@@ -240,10 +240,10 @@ func TestHintsAndProgress(t *testing.T) {
 		}
 	}
 	calls := propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", pay, `{}`))
-	if h := receive(t, hints); h.Key != callKey("c1") || h.State != message.ToolCallAsking || h.Digest != calls[0].Digest || h.Tool != pay {
+	if h := receive(t, hints); h.Key != bustest.CallKey("c1") || h.State != message.ToolCallAsking || h.Digest != calls[0].Digest || h.Tool != pay {
 		t.Errorf("hint %+v", h)
 	}
-	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	if h := receive(t, hints); h.Digest != "" || h.State == message.ToolCallAsking {
@@ -268,7 +268,7 @@ func TestRuntimeFindsItsCallsAgain(t *testing.T) {
 	if err != nil || len(rep.Calls) == 0 || rep.Calls[0].Call != "c1" {
 		t.Fatalf("list: %+v, %v", rep, err)
 	}
-	if _, err := w.client(toolcall.RoleApprover, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
+	if _, err := w.client(toolcall.RoleApprover, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, again, "c1")

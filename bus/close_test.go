@@ -71,7 +71,7 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 		if err != nil || len(call.Calls) != 1 {
 			t.Fatalf("list: %+v, %v", call, err)
 		}
-		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: call.Calls[0].Digest, Kind: toolcall.ResponseReject}); err != nil {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: call.Calls[0].Digest, Kind: toolcall.ResponseReject}); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-done; err != nil {
@@ -94,7 +94,7 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
-		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", func(toolcall.Principal, toolcall.Queue) api.Caller { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), w.Journal("test"), func(toolcall.Principal, toolcall.Queue) api.Caller { return stuck{} }, bus.ServiceOptions{MaxReads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go"
@@ -151,12 +152,7 @@ func (o ConnectOptions) natsOptions() []nats.Option {
 // reconnectDelay doubles from 50 ms to 2 s with jitter, so that clients of a
 // restarted server do not return at once.
 func reconnectDelay(attempts int) time.Duration {
-	return randomPause(min(maxReconnect, minReconnect<<min(attempts, 10)))
-}
-
-// randomPause returns a random duration between half of d and d.
-func randomPause(d time.Duration) time.Duration {
-	return d/2 + rand.N(d/2+1)
+	return jsapi.RandomPause(min(maxReconnect, minReconnect<<min(attempts, 10)))
 }
 
 var noLog = slog.New(slog.DiscardHandler)

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -277,7 +278,7 @@ func TestOnlyLoginsGetIn(t *testing.T) {
 	}
 	select {
 	case <-lost:
-	case <-time.After(patience):
+	case <-time.After(bustest.Patience):
 		t.Error("a revoked login is still connected")
 	}
 	refused("a revoked login", bus.ConnectOptions{Principal: "ann", CredsFile: held})
@@ -416,7 +417,7 @@ func TestJournalOutlivesCredentials(t *testing.T) {
 		{"with the first again", []func(*embed.Options){trust(first)}},
 		{"open again", []func(*embed.Options){listen, func(o *embed.Options) { o.Reopen = true }}},
 	} {
-		o := embed.Options{StoreDir: store, Durability: bus.DurabilityCached}
+		o := embed.Options{StoreDir: store, Durability: journal.DurabilityCached}
 		for _, f := range step.with {
 			f(&o)
 		}
@@ -428,18 +429,18 @@ func TestJournalOutlivesCredentials(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		j, err := bus.OpenJournal(t.Context(), nc, "test", keys, bus.JournalOptions{})
+		j, err := journal.Open(t.Context(), nc, "test", keys, journal.Options{})
 		if err != nil {
 			t.Fatalf("%s: %v", step.name, err)
 		}
 		var prev uint64
-		if r, err := j.Last(t.Context(), callKey("c1")); err == nil {
+		if r, err := j.Last(t.Context(), bustest.CallKey("c1")); err == nil {
 			prev = r.Seq
 		}
 		if prev != uint64(i) {
 			t.Errorf("%s: the journal ends at %d, want %d", step.name, prev, i)
 		}
-		mustAppend(t, j, callRecord(id(i), callKey("c1"), message.ToolCallPending, "propose"), prev)
+		bustest.MustAppend(t, j, bustest.CallRecord(bustest.ID(i), bustest.CallKey("c1"), message.ToolCallPending, "propose"), prev)
 		nc.Close()
 		s.Close()
 		if step.name != "with credentials" && step.name != "on its own" {

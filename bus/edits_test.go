@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -74,11 +76,11 @@ func TestRandomEdits(t *testing.T) {
 	if edits < 70 {
 		t.Errorf("only %d edits", edits)
 	}
-	l := ledgerOf(t, w.Journal("test"))
+	l := bustest.LedgerOf(t, w.Journal("test"))
 	if _, err := l.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r := verifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
+	if r := bustest.VerifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
 		t.Errorf("the journal is not proved: %v", r.Findings)
 	}
 	compareShown(t, l)
@@ -88,7 +90,7 @@ func TestRandomEdits(t *testing.T) {
 }
 
 // compareShown compares what readers get from each shown record with what may be shown of it.
-func compareShown(t *testing.T, l *bus.Ledger) {
+func compareShown(t *testing.T, l *journal.Ledger) {
 	t.Helper()
 	rep, err := l.Records(t.Context(), bus.RecordsRequest{Limit: 1000})
 	if err != nil {

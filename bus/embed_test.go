@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -41,7 +42,7 @@ func TestStartServerRefuses(t *testing.T) {
 		{"a folder below a file", embed.Options{StoreDir: filepath.Join(file, "x")}, embed.ErrStoreUnwritable},
 		{"a read-only folder", embed.Options{StoreDir: "/proc/askance"}, embed.ErrStoreUnwritable},
 		{"an unknown durability", embed.Options{StoreDir: dir, Durability: "hopeful"}, message.ErrInvalid},
-		{"quorum of one", embed.Options{StoreDir: dir, Durability: bus.DurabilityQuorum}, message.ErrInvalid},
+		{"quorum of one", embed.Options{StoreDir: dir, Durability: journal.DurabilityQuorum}, message.ErrInvalid},
 		{"a negative limit", embed.Options{StoreDir: dir, MaxStore: -1}, message.ErrInvalid},
 		{"a bad address", embed.Options{StoreDir: dir, Listen: "localhost"}, message.ErrInvalid},
 		{"a busy port", embed.Options{StoreDir: dir, Listen: busy.Addr().String()}, message.ErrUnavailable},
@@ -92,7 +93,7 @@ func TestServerClose(t *testing.T) {
 	if again.URL() != "" {
 		t.Error("a server without Listen has a URL")
 	}
-	if again.Durability() != bus.DurabilityFsynced {
+	if again.Durability() != journal.DurabilityFsynced {
 		t.Errorf("the default durability is %s", again.Durability())
 	}
 	again.Close()
@@ -120,7 +121,7 @@ func TestServerUsers(t *testing.T) {
 	if _, err := nc.RequestMsgWithContext(ctx, m); err == nil {
 		t.Error("a runtime published an event record")
 	}
-	if info, _ := stream(t, b).Info(t.Context()); info.State.LastSeq != 0 {
+	if info, _ := bustest.Stream(t, b).Info(t.Context()); info.State.LastSeq != 0 {
 		t.Error("the event record was stored")
 	}
 }
@@ -139,7 +140,7 @@ func TestConnectRefuses(t *testing.T) {
 		{"no listener", "nats://me:hunter2@" + closed, "p", message.ErrUnavailable},
 		{"a silent listener", "nats://hunter2@" + silent.Addr().String(), "p", message.ErrUnavailable},
 		{"no principal", "nats://" + closed, "", message.ErrInvalid},
-		{"a name that is too long", "nats://" + closed, longID, message.ErrTooLarge},
+		{"a name that is too long", "nats://" + closed, bustest.LongID, message.ErrTooLarge},
 		{"no URL", "nats://me:hunter2@\x7f", "p", message.ErrInvalid},
 		{"empty URL", "", "p", message.ErrInvalid},
 	} {
@@ -239,14 +240,14 @@ func TestRedactURL(t *testing.T) {
 // Names that could become a wildcard get no permissions.
 func TestPermissionsForNobody(t *testing.T) {
 	for _, p := range []toolcall.Principal{
-		{}, {Role: toolcall.RoleRuntime}, {Role: toolcall.RoleWorker}, {Role: toolcall.RoleEngine}, {Role: "guest", Name: "g"}, {Role: toolcall.RoleApprover, Name: longID},
+		{}, {Role: toolcall.RoleRuntime}, {Role: toolcall.RoleWorker}, {Role: toolcall.RoleEngine}, {Role: "guest", Name: "g"}, {Role: toolcall.RoleApprover, Name: bustest.LongID},
 	} {
 		if got := bus.PermissionsFor("test", p, toolcall.Queue{Tool: "echo"}); len(got.Publish)+len(got.Subscribe) != 0 {
 			t.Errorf("%+v: %+v", p, got)
 		}
 	}
 	worker := toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk"}
-	for _, bad := range [][]string{{""}, {"echo", longID}} {
+	for _, bad := range [][]string{{""}, {"echo", bustest.LongID}} {
 		if got := bus.PermissionsFor("test", worker, toolcall.Queues(bad, nil)...); len(got.Publish)+len(got.Subscribe) != 0 {
 			t.Errorf("a worker of %q: %+v", bad, got)
 		}

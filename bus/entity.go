@@ -16,15 +16,15 @@ type Entity string
 
 // EntityOf returns the filter of a key's entity.
 func EntityOf(k toolcall.Key) (Entity, error) {
-	s, err := recordSubject(k, toolcall.Queue{})
+	s, err := RecordSubject(k, toolcall.Queue{})
 	if err != nil {
 		return "", err
 	}
-	return s.entity(), nil
+	return s.Entity(), nil
 }
 
-// recordSubject returns the subject of an event record; only tasks have a queue.
-func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
+// RecordSubject returns the subject of an event record; only tasks have a queue.
+func RecordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	if k.Entity != "" {
 		return namedSubject(k, queue)
 	}
@@ -51,7 +51,8 @@ func namedSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
-func (s Subject) entity() Entity {
+// Entity returns the entity of an event record's subject.
+func (s Subject) Entity() Entity {
 	if s.Kind == KindNamedRecord {
 		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Name) + ".>")
 	}
@@ -59,7 +60,8 @@ func (s Subject) entity() Entity {
 	return Entity(root + string(s.Space) + ".record." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
 }
 
-func (s Subject) isRecord() bool {
+// IsRecord reports whether the subject is that of an event record.
+func (s Subject) IsRecord() bool {
 	switch s.Kind {
 	case KindRecord, KindWork, KindReplyRecord, KindSessionRecord, KindNamedRecord:
 		return true
@@ -67,17 +69,23 @@ func (s Subject) isRecord() bool {
 	return false
 }
 
-// belongsTo reports whether the subject belongs to this key and queue: a body must
+// BelongsTo reports whether the subject belongs to this key and queue: a body must
 // agree with the subject that it is stored on.
-func (s Subject) belongsTo(k toolcall.Key, queue toolcall.Queue) bool {
-	want, err := recordSubject(k, queue)
+func (s Subject) BelongsTo(k toolcall.Key, queue toolcall.Queue) bool {
+	want, err := RecordSubject(k, queue)
 	return err == nil && want == s
 }
 
-// The filters of a space.
+// RecordsFilter matches all event records of a space.
+func RecordsFilter(space toolcall.SpaceID) string { return root + string(space) + ".record.>" }
 
-func recordsFilter(space toolcall.SpaceID) string { return root + string(space) + ".record.>" }
-func eventsFilter(space toolcall.SpaceID) string  { return root + string(space) + ".event.>" }
+// SessionFilter matches the event records of a session and of its replies and calls.
+func SessionFilter(space toolcall.SpaceID, session Token) string {
+	return root + string(space) + ".record." + string(session) + ".>"
+}
+
+// EventsFilter matches all streamed events of a space.
+func EventsFilter(space toolcall.SpaceID) string { return root + string(space) + ".event.>" }
 
 // StreamName returns the name of a space's stream.
 func StreamName(space toolcall.SpaceID) string { return "ASKANCE_" + string(space) }
@@ -90,10 +98,10 @@ func InboxPrefix(principal string) string { return "_INBOX_" + string(Encode(pri
 // subject.
 func EntityIn(subject string) string {
 	s, err := ParseSubject(subject)
-	if err != nil || !s.isRecord() {
+	if err != nil || !s.IsRecord() {
 		return ""
 	}
-	return string(s.entity())
+	return string(s.Entity())
 }
 
 // NameOf returns session, reply and call of a subject, for people to read. Long names
@@ -108,7 +116,7 @@ func NameOf(subject string) string {
 		if t == "" {
 			break
 		}
-		parts = append(parts, t.text())
+		parts = append(parts, t.Text())
 	}
 	return strings.Join(parts, "/")
 }

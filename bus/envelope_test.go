@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -14,7 +15,7 @@ import (
 
 // An error contains the current call if it fits, and is itself never too large.
 func TestErrorsFitAMessage(t *testing.T) {
-	call := &toolcall.Call{Key: callKey("c1"), Input: strings.Repeat("x", 4<<10)}
+	call := &toolcall.Call{Key: bustest.CallKey("c1"), Input: strings.Repeat("x", 4<<10)}
 	refusal := &message.Error{Code: message.CodeDigest, What: "another approval request is open", Call: toolcall.ErrorCall(call)}
 	for _, tc := range []struct {
 		most int
@@ -53,7 +54,7 @@ func TestEnvelopesAreJSON(t *testing.T) {
 	}
 	for _, body := range []any{
 		struct{}{}, nil, []string{}, "text", message.RawJSON(` {"a" : [1, 2]} `),
-		toolcall.Response{Key: callKey("c\"1"), Kind: toolcall.ResponseApprove, Feedback: "}\u2028"}, bus.NextReply{State: bus.TaskHere, Record: message.RawJSON(`{ }`)},
+		toolcall.Response{Key: bustest.CallKey("c\"1"), Kind: toolcall.ResponseApprove, Feedback: "}\u2028"}, bus.NextReply{State: bus.TaskHere, Record: message.RawJSON(`{ }`)},
 	} {
 		got, err := bus.EncodeRequest("submit_response", body)
 		want, werr := strictjson.Marshal(request{1, "submit_response", body})

@@ -2,13 +2,13 @@ package bus_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -47,18 +47,18 @@ func Example() {
 	defer nc.Close()
 	keys, err := keyfile.New()
 	check(err)
-	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability(), Health: srv.Health, Room: srv.Room})
+	j, err := journal.Open(ctx, nc, "default", keys, journal.Options{Durability: srv.Durability(), Health: srv.Health, Room: srv.Room})
 	check(err)
 	tools := []engine.Tool{{Tool: permission.Tool{Name: "refund"}, Placement: toolcall.PlaceRemote}}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
 		{Name: "money", Tools: []string{"refund"}, Behavior: message.BehaviorAsk},
 	}}, permission.Options{Tools: []permission.Tool{tools[0].Tool}})
 	check(err)
-	e, err := engine.New("default", journal, policy, tools, engine.WithSignals(bus.NewSignals(nc, "default", nil)), engine.WithSigningKey(keys.Signer()))
+	e, err := engine.New("default", j, policy, tools, engine.WithSignals(bus.NewSignals(nc, "default", nil)), engine.WithSigningKey(keys.Signer()))
 	check(err)
 	check(e.Start(ctx))
 	defer func() { check(e.Close()) }()
-	service, err := bus.Serve(ctx, nc, "default", func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+	service, err := bus.Serve(ctx, nc, j, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		if p.Role == toolcall.RoleWorker {
 			return e.Worker(p, queue)
 		}
@@ -96,43 +96,6 @@ func Example() {
 	// proposed: asking
 	// ann sees: refund {"cents":1500}
 	// approved: submitted
-}
-
-// Two engines write to one call. One of them wins, and the other gets a conflict.
-func ExampleJournal_Append() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	dir, remove := tempStore()
-	defer remove()
-	srv, err := embed.Start(ctx, embed.Options{StoreDir: dir})
-	check(err)
-	defer srv.Close()
-	nc, err := srv.Connect(ctx, bus.ConnectOptions{Principal: "engine"})
-	check(err)
-	defer nc.Close()
-	keys, err := keyfile.New()
-	check(err)
-	journal, err := bus.OpenJournal(ctx, nc, "default", keys, bus.JournalOptions{Durability: srv.Durability()})
-	check(err)
-
-	record := func(id string, state message.ToolCallState) *toolcall.EventRecord {
-		return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: id, Call: &toolcall.Call{
-			Key: toolcall.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"}, Tool: "refund", State: state,
-		}}
-	}
-	asking, err := journal.Append(ctx, record("record-1", message.ToolCallAsking), 0)
-	check(err)
-	_, err = journal.Append(ctx, record("record-2", message.ToolCallAllowed), asking)
-	fmt.Println("first:", err)
-	_, err = journal.Append(ctx, record("record-3", message.ToolCallFinished), asking)
-	fmt.Println("second is a conflict:", errors.Is(err, message.ErrConflict))
-	last, err := journal.Last(ctx, toolcall.Key{Space: "default", Session: "s1", Reply: "r1", Call: "c1"})
-	check(err)
-	fmt.Println("it is", last.Record.Call.State, journal.Durability())
-	// Output:
-	// first: <nil>
-	// second is a conflict: true
-	// it is allowed fsynced
 }
 
 // What a worker of one tool is granted on NATS.

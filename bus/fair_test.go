@@ -72,7 +72,7 @@ func TestStuckSpaceDelaysNoOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the first space is busy", func() error {
+	bustest.WaitUntil(t, "the first space is busy", func() error {
 		if n := held.began.Load(); n < 64 {
 			return fmt.Errorf("%d proposals run", n)
 		}
@@ -116,7 +116,7 @@ func TestStuckReadsDelayNoDecision(t *testing.T) {
 	if err != nil {
 		t.Fatalf("propose: %v", err)
 	}
-	if _, err := ann.SubmitResponse(ctx, toolcall.Response{Key: callKey("c1"), Digest: rep.Calls[0].Digest, Kind: toolcall.ResponseReject}); err != nil {
+	if _, err := ann.SubmitResponse(ctx, toolcall.Response{Key: bustest.CallKey("c1"), Digest: rep.Calls[0].Digest, Kind: toolcall.ResponseReject}); err != nil {
 		t.Errorf("answer: %v", err)
 	}
 	if _, err := olga.Interrupt(ctx, toolcall.InterruptRequest{Session: "s1", Reply: "r1"}); err != nil {
@@ -317,7 +317,7 @@ func TestReadersDoNotStarveDecisions(t *testing.T) {
 	}
 	decide := func(reply string, single int) (answers, interrupts []time.Duration) {
 		for n := range 20 {
-			key := callKey(fmt.Sprintf("%s-%d", reply, n))
+			key := bustest.CallKey(fmt.Sprintf("%s-%d", reply, n))
 			key.Reply = message.ReplyID(reply)
 			began := time.Now()
 			if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: key, Digest: digests[string(key.Call)], Kind: toolcall.ResponseReject}); err != nil {

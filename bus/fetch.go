@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
@@ -113,17 +114,17 @@ func (f *fetcher) requestTasks(tasks int, alone <-chan struct{}) error {
 		return err
 	}
 	before, subject := w.nc.LastError(), w.subjectOf(KindNext)
-	p, err := startPull(w.nc, subject, data, tasks)
+	p, err := jsapi.StartPulling(w.nc, subject, data, tasks)
 	if err != nil {
 		return err
 	}
-	defer p.endRequest(w.releaseTask)
+	defer p.End(w.releaseTask)
 	silence := time.NewTimer(hearGone) // a refusal by NATS arrives earlier
 	heard := time.Now()
 	defer silence.Stop()
 	for tasks > 0 {
 		select {
-		case m := <-p.replies:
+		case m := <-p.Replies:
 			got, err := decodeNextReply(m)
 			switch {
 			case errors.Is(err, errNoTask):
@@ -136,18 +137,18 @@ func (f *fetcher) requestTasks(tasks int, alone <-chan struct{}) error {
 					w.releaseTask(m)
 				}
 			}
-			silence.Reset(maxSilence)
+			silence.Reset(jsapi.MaxSilence)
 			heard = time.Now()
 		case <-silence.C:
-			if err := newViolation(w.nc, before, subject, p.inbox); err != nil {
+			if err := newViolation(w.nc, before, subject, p.Inbox); err != nil {
 				return forbiddenError(opNext.Name, toolcall.RoleWorker, err)
 			}
-			if rest := maxSilence - time.Since(heard); rest > 0 {
+			if rest := jsapi.MaxSilence - time.Since(heard); rest > 0 {
 				silence.Reset(rest)
 				continue
 			}
 			return errors.New("the engine is silent")
-		case <-p.lost:
+		case <-p.Lost:
 			return nats.ErrDisconnected
 		case <-alone:
 			return nil

@@ -53,7 +53,7 @@ func (w *world) member(group string) *member {
 	}); err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(w.t.Context(), bustest.Patience)
 	defer cancel()
 	if err := m.nc.FlushWithContext(ctx); err != nil { // engines that start now can see it
 		w.t.Fatal(err)

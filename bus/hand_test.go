@@ -119,7 +119,7 @@ func handRecord(key []byte, keyID, space, id, kind, body string, prev uint64) *n
 // handRequest sends a request and returns the reply's body.
 func handRequest(t *testing.T, nc *nats.Conn, subject, request string) map[string]any {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, subject, []byte(request))
 	if err != nil {
@@ -194,7 +194,7 @@ func TestProtocolByHand(t *testing.T) {
 
 	task := handPull(t, worker, examples["next"][0])
 	handCheck(t, task, "refund", keyID, public)
-	handCheckMAC(t, genuine(t, w.Conn("auditor"), "ASKANCE_default", 3), mac, keyID)
+	handCheckMAC(t, bustest.Genuine(t, w.Conn("auditor"), "ASKANCE_default", 3), mac, keyID)
 	handStart(t, worker, examples["start"][0], task, public)
 	ack := examples["ack"][0]
 	ack.request = strings.Replace(ack.request, "ITEM", task.Task, 1)
@@ -239,7 +239,7 @@ func handPull(t *testing.T, nc *nats.Conn, e example) handTask {
 	if err := nc.PublishRequest(e.subject, inbox, []byte(e.request)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	for {
 		m, err := sub.NextMsgWithContext(ctx)

@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-func rotate(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(at) }
+func rotate(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(bustest.At) }
 
 // keyFileOf has fresh keys, rotated n times.
 func keyFileOf(t *testing.T, n int) (path string, k *keyfile.Keys) {
@@ -53,7 +53,7 @@ func TestRotateAndRetire(t *testing.T) {
 	path, first := keyFileOf(t, 0)
 	b := bustest.New(t)
 	b.UseKeys(first)
-	mustAppend(t, b.Journal("test"), callRecord(id(1), callKey("c1"), message.ToolCallPending, "propose"), 0)
+	bustest.MustAppend(t, b.Journal("test"), bustest.CallRecord(bustest.ID(1), bustest.CallKey("c1"), message.ToolCallPending, "propose"), 0)
 	old := first.Signer().Seed()
 
 	second := changed(t, path, rotate)
@@ -61,20 +61,20 @@ func TestRotateAndRetire(t *testing.T) {
 		t.Errorf("after a rotation: %s signs as %s", second.ID(), second.SigningID())
 	}
 	b.UseKeys(second)
-	if r, err := b.Journal("test").Last(t.Context(), callKey("c1")); err != nil || r.Invalid != nil {
+	if r, err := b.Journal("test").Last(t.Context(), bustest.CallKey("c1")); err != nil || r.Invalid != nil {
 		t.Errorf("the journal before: %+v, %v", r, err)
 	}
-	if _, err := second.Retired(second.SigningID(), at); !errors.Is(err, message.ErrConflict) {
+	if _, err := second.Retired(second.SigningID(), bustest.At); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("retiring the signing key: %v", err)
 	}
-	if _, err := second.Retired("0000000000000000", at); !errors.Is(err, message.ErrNotFound) {
+	if _, err := second.Retired("0000000000000000", bustest.At); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("retiring a stranger: %v", err)
 	}
-	third := changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.SigningID(), at) })
+	third := changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.SigningID(), bustest.At) })
 	if !third.HasRetired(first.SigningID()) || third.HasRetired(second.SigningID()) || second.HasRetired("x") {
 		t.Error("the retired key is in force")
 	}
-	if _, err := third.Retired(first.SigningID(), at); !errors.Is(err, message.ErrConflict) {
+	if _, err := third.Retired(first.SigningID(), bustest.At); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("retiring again: %v", err)
 	}
 	text, err := os.ReadFile(path)
@@ -220,7 +220,7 @@ func TestLiveKeys(t *testing.T) {
 	if string(l.SigningKey()) != string(next.Signer()) || l.HasRetired(k.ID()) || len(l.Ring()) != 2 {
 		t.Error("the new key does not sign")
 	}
-	changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(k.ID(), at) })
+	changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(k.ID(), bustest.At) })
 	step("a retirement", nil, true, false)
 	if !l.HasRetired(k.ID()) {
 		t.Error("the retired key is in force")
@@ -280,7 +280,7 @@ func TestKeyFollower(t *testing.T) {
 	fake = toolcall.KeyRing{}
 	trusts("no answer", first.ID(), second.SigningID())
 	fake = nil
-	reload(changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.ID(), at) }))
+	reload(changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.ID(), bustest.At) }))
 	trusts("the first is retired", second.SigningID())
 	// A thief of the first key can restore neither it nor a successor.
 	ring := first.Ring()
@@ -300,7 +300,7 @@ func TestKeyFollower(t *testing.T) {
 	fake = toolcall.KeyRing{}
 	trusts("the file of now", second.SigningID(), third.SigningID())
 	// The file's statement that a key is retired counts as much as an engine's.
-	last := changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(second.SigningID(), at) })
+	last := changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(second.SigningID(), bustest.At) })
 	old := filepath.Join(filepath.Dir(pub), "old.pub")
 	for path, k := range map[string]*keyfile.Keys{pub: last, old: third} {
 		if err := k.WritePublic(path); err != nil {

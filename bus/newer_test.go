@@ -45,38 +45,38 @@ func TestRecordOfAnotherVersionIsNotPassedOver(t *testing.T) {
 			b := bustest.New(t)
 			key, id, _ := handKeys(t, b)
 			j := b.Journal("test")
-			w := watch(t, j, 0)
-			mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallAllowed, "allow"), 0)
-			body, err := strictjson.Marshal(callRecord("f2", callKey("c1"), message.ToolCallFinished, "revoke"))
+			w := bustest.Watch(t, j, 0)
+			bustest.MustAppend(t, j, bustest.CallRecord("f1", bustest.CallKey("c1"), message.ToolCallAllowed, "allow"), 0)
+			body, err := strictjson.Marshal(bustest.CallRecord("f2", bustest.CallKey("c1"), message.ToolCallFinished, "revoke"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			store(t, b.Conn("newer"), handRecord(key, id, "test", "f2", "revoke", tc.with(string(body)), 1))
+			bustest.Store(t, b.Conn("newer"), handRecord(key, id, "test", "f2", "revoke", tc.with(string(body)), 1))
 
-			r, err := j.Last(t.Context(), callKey("c1"))
+			r, err := j.Last(t.Context(), bustest.CallKey("c1"))
 			if !errors.Is(err, message.ErrUnavailable) {
 				t.Errorf("Last = %+v, %v; want an error", r.Record, err)
 			}
 			if text := fmt.Sprint(err); !strings.Contains(text, tc.want) || !strings.Contains(text, "read record 2 on askance.v1.test.record.s1.r1.c1.f") || message.AsError("", err).Hint == "" {
 				t.Errorf("the error is %q, want what (…%s…), where and a hint", text, tc.want)
 			}
-			if seq, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
+			if seq, err := j.Append(t.Context(), bustest.CallRecord("f3", bustest.CallKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
 				t.Errorf("Append = %d, %v; want a conflict", seq, err)
 			}
 			// An invalid message after it does not hide it.
-			store(t, b.Conn("forger"), nats.NewMsg("askance.v1.test.record.s1.r1.c1.f"))
-			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {
+			bustest.Store(t, b.Conn("forger"), nats.NewMsg("askance.v1.test.record.s1.r1.c1.f"))
+			if r, err := j.Last(t.Context(), bustest.CallKey("c1")); !errors.Is(err, message.ErrUnavailable) {
 				t.Errorf("Last before rubbish = %+v, %v; want an error", r.Record, err)
 			}
-			if seq, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
+			if seq, err := j.Append(t.Context(), bustest.CallRecord("f3", bustest.CallKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
 				t.Errorf("Append before rubbish = %d, %v; want a conflict", seq, err)
 			}
-			records := w.wait(t, "watch", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 3 })
-			if r := records[1]; r.Invalid == nil || r.Record != nil || r.Key != callKey("c1") {
+			records := w.Wait(t, "watch", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 3 })
+			if r := records[1]; r.Invalid == nil || r.Record != nil || r.Key != bustest.CallKey("c1") {
 				t.Errorf("watch delivered %+v", r)
 			}
 			// Other calls continue.
-			mustAppend(t, j, callRecord("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
+			bustest.MustAppend(t, j, bustest.CallRecord("g1", bustest.CallKey("c2"), message.ToolCallPending, "propose"), 0)
 		})
 	}
 }
@@ -87,12 +87,12 @@ func TestRecordMadeByHand(t *testing.T) {
 	b := bustest.New(t)
 	key, id, _ := handKeys(t, b)
 	j := b.Journal("test")
-	body, err := strictjson.Marshal(callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"))
+	body, err := strictjson.Marshal(bustest.CallRecord("f1", bustest.CallKey("c1"), message.ToolCallPending, "propose"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	store(t, b.Conn("hand"), handRecord(key, id, "test", "f1", "propose", string(body), 0))
-	if r, err := j.Last(t.Context(), callKey("c1")); err != nil || r.Record.ID != "f1" {
+	bustest.Store(t, b.Conn("hand"), handRecord(key, id, "test", "f1", "propose", string(body), 0))
+	if r, err := j.Last(t.Context(), bustest.CallKey("c1")); err != nil || r.Record.ID != "f1" {
 		t.Errorf("Last = %+v, %v", r, err)
 	}
 }
@@ -107,14 +107,14 @@ func TestNextLeavesNewerTasksAlone(t *testing.T) {
 		for _, body := range []string{"{" + ofVersion(toolcall.StoredVersion+1) + `,"id":"f1","call":{"in":"another form"}}`, "{" + ofVersion(toolcall.StoredVersion+1) + `,"id":"f1"}`} {
 			m := nats.NewMsg("askance.v1.test.record.s1.r1.c1.w.job")
 			m.Data = []byte(body)
-			store(t, w.Conn("newer"), m)
+			bustest.Store(t, w.Conn("newer"), m)
 		}
-		mustAppend(t, j, workRecord("f2", callKey("c2"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f2", bustest.CallKey("c2"), job), 0)
 		if task := next(t, w.worker(job, "wk")); task.Record.ID != "f2" {
 			t.Errorf("task %+v", task.Record)
 		}
 		synctest.Wait()
-		c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(toolcall.Queue{Tool: job}))
+		c, err := bustest.Stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(toolcall.Queue{Tool: job}))
 		if err != nil {
 			t.Fatal(err)
 		}

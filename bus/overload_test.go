@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -96,11 +97,11 @@ func TestOverload(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	if c, err := ann.SubmitResponse(ctx, toolcall.Response{Key: callKey("asked"), Digest: asked[0].Digest, Kind: toolcall.ResponseReject}); err != nil || c.Open() {
+	if c, err := ann.SubmitResponse(ctx, toolcall.Response{Key: bustest.CallKey("asked"), Digest: asked[0].Digest, Kind: toolcall.ResponseReject}); err != nil || c.Open() {
 		t.Errorf("a response meanwhile: %v", err)
 	}
 	worker := w.worker(job, "wendy")
-	own := toolcall.StartRequest{Key: callKey("job"), Attempt: 1, Claim: "claim"}
+	own := toolcall.StartRequest{Key: bustest.CallKey("job"), Attempt: 1, Claim: "claim"}
 	if _, err := worker.Start(ctx, own); err != nil {
 		t.Errorf("a start meanwhile: %v", err)
 	}
@@ -115,7 +116,7 @@ func TestOverload(t *testing.T) {
 	if _, err := other.Propose(ctx, toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{toolCall("c", echo, `{}`)}}); err != nil {
 		t.Errorf("a proposal in another space: %v", err)
 	}
-	waitUntil(t, "four proposals run at once", func() error {
+	bustest.WaitUntil(t, "four proposals run at once", func() error {
 		if n := began.Load(); n != 4 {
 			return fmt.Errorf("%d run", n)
 		}

@@ -143,7 +143,7 @@ func withPeople(t *testing.T) *world {
 // flushed returns the server's error about what was sent before, if any.
 func flushed(t *testing.T, nc *nats.Conn) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	if err := nc.FlushWithContext(ctx); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func leastPermissions(t *testing.T, w *world, people []toolcall.Principal) {
 			}
 		})
 	}
-	if info, err := stream(t, w.Bus).Info(t.Context()); err != nil || info.State.LastSeq != 0 {
+	if info, err := bustest.Stream(t, w.Bus).Info(t.Context()); err != nil || info.State.LastSeq != 0 {
 		t.Errorf("something was stored: %+v, %v", info, err)
 	}
 }
@@ -211,11 +211,11 @@ func foreignReplySubjects(t *testing.T, w *world, people []toolcall.Principal) {
 	bot := w.client(toolcall.RoleRuntime, "bot")
 	calls := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))
 	j := w.Journal("test")
-	before, err := j.Last(t.Context(), callKey("c1"))
+	before, err := j.Last(t.Context(), bustest.CallKey("c1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := j.Last(t.Context(), callKey("c2"))
+	work, err := j.Last(t.Context(), bustest.CallKey("c2"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,18 +260,18 @@ func foreignReplySubjects(t *testing.T, w *world, people []toolcall.Principal) {
 		_ = rawRequest(t, w.Conn("bot"), subject, `{"v":1,"op":"nothing"}`)
 	}
 	for name, want := range map[string]toolcall.JournalEntry{"c1": before, "c2": work} {
-		if r, err := j.Last(t.Context(), callKey(name)); err != nil || r.Seq != want.Seq {
+		if r, err := j.Last(t.Context(), bustest.CallKey(name)); err != nil || r.Seq != want.Seq {
 			t.Errorf("the last event record of %s is %d, %v; want %d as before", name, r.Seq, err, want.Seq)
 		}
 	}
 	if r, err := j.Last(t.Context(), toolcall.Key{Space: "test", Session: "s9", Reply: "r9", Call: "c9"}); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a call was proposed: %+v, %v", r, err)
 	}
-	if info, err := stream(t, w.Bus).Info(t.Context()); err != nil || info.State.LastSeq != work.Seq || info.State.NumDeleted != 0 || info.State.FirstSeq != 1 {
+	if info, err := bustest.Stream(t, w.Bus).Info(t.Context()); err != nil || info.State.LastSeq != work.Seq || info.State.NumDeleted != 0 || info.State.FirstSeq != 1 {
 		t.Errorf("the journal has changed: %+v, %v; want it to end at %d", info, err, work.Seq)
 	}
 	// The calls continue.
-	if _, err := w.client(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
+	if _, err := w.client(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Errorf("the real answer: %v", err)
 	}
 	finished(t, bot, "c1")

@@ -292,7 +292,7 @@ func ourMetadata(t *testing.T, raw json.RawMessage) string {
 func streamTable(t *testing.T) string {
 	b := bustest.New(t)
 	b.Journal("prod")
-	st, err := jetStream(t, b).Stream(t.Context(), bus.StreamName("prod"))
+	st, err := bustest.JetStream(t, b).Stream(t.Context(), bus.StreamName("prod"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func consumerTable(t *testing.T) string {
 	if err := b.Journal("prod").EnsureQueue(t.Context(), toolcall.Queue{Tool: "refund"}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := jetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName(toolcall.Queue{Tool: "refund"}))
+	c, err := bustest.JetStream(t, b).Consumer(t.Context(), bus.StreamName("prod"), bus.ConsumerName(toolcall.Queue{Tool: "refund"}))
 	if err != nil {
 		t.Fatal(err)
 	}

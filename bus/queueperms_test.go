@@ -115,14 +115,14 @@ func routedForItsWorkers(t *testing.T, w *world) {
 				t.Errorf("%s may hear the cancels of %s", name, queue)
 			}
 		}
-		req := toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}
+		req := toolcall.StartRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "x"}
 		if _, err := wk.Start(t.Context(), req); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("%s starts the call on its own subject: %v", name, err)
 		}
-		if _, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}); !errors.Is(err, message.ErrForbidden) {
+		if _, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "x"}); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("%s beats for the call: %v", name, err)
 		}
-		if _, err := wk.Result(t.Context(), toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "stolen")}); !errors.Is(err, message.ErrForbidden) {
+		if _, err := wk.Result(t.Context(), toolcall.ResultRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "stolen")}); !errors.Is(err, message.ErrForbidden) {
 			t.Errorf("%s ends the call: %v", name, err)
 		}
 	}
@@ -145,7 +145,7 @@ func routedForItsWorkers(t *testing.T, w *world) {
 			t.Error(err)
 		}
 	}
-	if rep, err := right.Result(t.Context(), toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "done")}); err != nil || !rep.Stored {
+	if rep, err := right.Result(t.Context(), toolcall.ResultRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "x", Result: success("c1", job, "done")}); err != nil || !rep.Stored {
 		t.Errorf("result: %+v, %v", rep, err)
 	}
 	finished(t, bot, "c1")
@@ -198,12 +198,12 @@ func TestTaskInAnotherQueue(t *testing.T) {
 	propose(t, w.client(toolcall.RoleRuntime, "bot"), routedCall("c1", payments), routedCall("c2", archive), toolCall("c3", job, `{}`))
 	j := w.Journal("test")
 	for _, call := range []string{"c1", "c3"} {
-		r, err := j.Last(t.Context(), callKey(call))
+		r, err := j.Last(t.Context(), bustest.CallKey(call))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m := genuine(t, w.Conn("reader"), "ASKANCE_test", r.Seq)
-		for _, h := range []string{"Nats-Msg-Id", headerPrev, headerFilter} { // else the server would not store it
+		m := bustest.Genuine(t, w.Conn("reader"), "ASKANCE_test", r.Seq)
+		for _, h := range []string{"Nats-Msg-Id", bustest.HeaderPrev, bustest.HeaderFilter} { // else the server would not store it
 			m.Header.Del(h)
 		}
 		from := r.Record.WorkQueue()
@@ -212,8 +212,8 @@ func TestTaskInAnotherQueue(t *testing.T) {
 				continue
 			}
 			forged := &nats.Msg{Subject: strings.TrimSuffix(m.Subject, string(bus.EncodeQueue(from))) + string(bus.EncodeQueue(queue)), Header: m.Header, Data: m.Data}
-			seq := store(t, w.Conn("forger"), forged)
-			history, err := j.History(t.Context(), callKey(call))
+			seq := bustest.Store(t, w.Conn("forger"), forged)
+			history, err := j.History(t.Context(), bustest.CallKey(call))
 			if err != nil || history[len(history)-1].Seq != seq || history[len(history)-1].Invalid == nil {
 				t.Errorf("%s in the queue %s is believed: %+v, %v", call, queue, history, err)
 			}
@@ -243,7 +243,7 @@ func TestWorkersGetNoExplanation(t *testing.T) {
 	if rec := task.Record; rec.Explanation != nil || rec.Call.Input != `{"explanation":"mine"}` || rec.Prev == nil {
 		t.Errorf("the worker got %+v", rec)
 	}
-	stored, err := w.Journal("test").Last(t.Context(), callKey("c1"))
+	stored, err := w.Journal("test").Last(t.Context(), bustest.CallKey("c1"))
 	if err != nil || len(stored.Record.Explanation) == 0 {
 		t.Fatalf("the journal has %+v, %v", stored.Record, err)
 	}

@@ -1,15 +1,14 @@
 package bus
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -21,42 +20,24 @@ import (
 // NATS replies, and so make NATS purge or delete the journal: permissions do not
 // cover reply subjects.
 
-const (
-	// pullHeartbeat is how often the server, and then the engine, confirms a
-	// waiting request; it counts as lost after maxSilence.
-	pullHeartbeat = 2 * time.Second
-	maxSilence    = pullHeartbeat * 3 / 2
-	// hearGone is how long the engine waits to be told that the worker has gone.
-	hearGone = 500 * time.Millisecond
-)
-
-type pullRequest struct {
-	Expires   int64 `json:"expires"` // nanoseconds, like the heartbeat
-	Batch     int   `json:"batch"`
-	NoWait    bool  `json:"no_wait,omitzero"`
-	Heartbeat int64 `json:"idle_heartbeat,omitzero"`
-}
+// hearGone is how long the engine waits to be told that the worker has gone.
+const hearGone = 500 * time.Millisecond
 
 // pullFor returns the request to the server for a worker's request.
-func pullFor(r NextRequest) pullRequest {
+func pullFor(r NextRequest) jsapi.Pull {
 	wait := time.Duration(r.WaitMS) * time.Millisecond
 	if wait <= 0 || wait > maxHeld {
 		wait = maxHeld
 	}
-	ask := pullRequest{Expires: wait.Nanoseconds(), Batch: min(max(r.Batch, 1), maxBatch)}
-	if wait > 2*pullHeartbeat { // the server refuses a heartbeat on shorter waits
-		ask.Heartbeat = pullHeartbeat.Nanoseconds()
+	ask := jsapi.Pull{Expires: wait.Nanoseconds(), Batch: min(max(r.Batch, 1), maxBatch)}
+	if wait > 2*jsapi.Heartbeat { // the server refuses a heartbeat on shorter waits
+		ask.Heartbeat = jsapi.Heartbeat.Nanoseconds()
 	}
 	return ask
 }
 
-func (r pullRequest) start(nc *nats.Conn, subject string) (*pulling, error) {
-	body, err := strictjson.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	return startPull(nc, subject, body, r.Batch)
-}
+// taskStates are the states that the engine passes on.
+var taskStates = map[jsapi.State]TaskState{jsapi.Waiting: TaskWaiting, jsapi.NoTask: TaskNone, jsapi.NoQueue: TaskNoQueue}
 
 // next waits for tasks and hands them to a worker.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
@@ -65,16 +46,16 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 		noteGone = s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
 	}
 	ask := pullFor(r)
-	p, err := ask.start(s.nc, nextSubject(s.space, who.queue))
+	p, err := ask.Start(s.nc, NextSubject(s.space, who.queue))
 	if err != nil {
-		return notNow(err)
+		return jsapi.NotNow(err)
 	}
-	defer p.endRequest(func(late *nats.Msg) {
-		if stateOf(late) == TaskHere {
+	defer p.End(func(late *nats.Msg) {
+		if jsapi.StateOf(late) == jsapi.Task {
 			s.sendFate(late.Reply, AckRelease, 0)
 		}
 	})
-	quiet := maxSilence
+	quiet := jsapi.MaxSilence
 	if ask.Heartbeat == 0 {
 		quiet += time.Duration(ask.Expires)
 	}
@@ -83,7 +64,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	h := &handing{s: s, who: who, p: p, m: m, owed: ask.Batch}
 	for h.owed > 0 {
 		select {
-		case got := <-p.replies:
+		case got := <-p.Replies:
 			workerGone, err := h.passOn(ctx, got)
 			if workerGone && h.hasQueue {
 				noteGone()
@@ -93,11 +74,11 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			}
 			silence.Reset(quiet)
 		case <-silence.C:
-			return notNow(errors.New("the server is silent"))
-		case <-p.lost:
-			return notNow(nats.ErrDisconnected)
+			return jsapi.NotNow(errors.New("the server is silent"))
+		case <-p.Lost:
+			return jsapi.NotNow(nats.ErrDisconnected)
 		case <-ctx.Done():
-			return notNow(context.Cause(ctx))
+			return jsapi.NotNow(context.Cause(ctx))
 		}
 	}
 	h.waitUntilGone(ctx)
@@ -111,29 +92,6 @@ func (s *Service) sendKeys(_ context.Context, _ caller, _ KeysRequest, m *nats.M
 	}
 	return s.sendReply(m, opKeys.Name, r)
 }
-
-func notNow(err error) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "cannot fetch a task now", Hint: "try again", Err: err}
-}
-
-// stateOf classifies a reply of the server. Any reply with an acknowledgement subject
-// is a task, with any headers.
-func stateOf(m *nats.Msg) TaskState {
-	if strings.HasPrefix(m.Reply, ackPrefix) {
-		return TaskHere
-	}
-	switch onlyHeader(m.Header, "Status") {
-	case "100":
-		return TaskWaiting
-	case "404", "408":
-		return TaskNone
-	case "503":
-		return TaskNoQueue
-	}
-	return taskRefused
-}
-
-const taskRefused TaskState = ""
 
 // sendState sends one of several replies. If no one listens, the server reports that to
 // inbox.
@@ -151,7 +109,7 @@ func (s *Service) sendState(m *nats.Msg, inbox string, r NextReply) {
 type handing struct {
 	s        *Service
 	who      caller
-	p        *pulling
+	p        *jsapi.Pulling
 	m        *nats.Msg
 	owed     int  // how many tasks the server still has to send
 	hasQueue bool // the server has confirmed the request
@@ -166,15 +124,15 @@ type sentTask struct {
 
 // passOn passes a message of the server on to the worker, and reports whether the worker has gone.
 func (h *handing) passOn(ctx context.Context, got *nats.Msg) (workerGone bool, err error) {
-	state := stateOf(got)
+	state := jsapi.StateOf(got)
 	switch state {
-	case TaskHere:
+	case jsapi.Task:
 		return false, h.handOver(ctx, got)
-	case taskRefused:
-		return false, notNow(fmt.Errorf("status %s %s", onlyHeader(got.Header, "Status"), onlyHeader(got.Header, "Description")))
-	case TaskWaiting:
+	case jsapi.Refused:
+		return false, jsapi.NotNow(fmt.Errorf("status %s %s", jsapi.OnlyHeader(got.Header, "Status"), jsapi.OnlyHeader(got.Header, "Description")))
+	case jsapi.Waiting:
 		h.hasQueue = true
-	case TaskNoQueue:
+	case jsapi.NoQueue:
 		if h.takeBack() || h.hasQueue {
 			return true, nil
 		}
@@ -187,8 +145,8 @@ func (h *handing) passOn(ctx context.Context, got *nats.Msg) (workerGone bool, e
 	}
 	// With a reply subject NATS reports "no responders" if the worker has gone, which ends
 	// the request.
-	h.s.sendState(h.m, h.p.inbox, NextReply{State: state})
-	if state != TaskWaiting {
+	h.s.sendState(h.m, h.p.Inbox, NextReply{State: taskStates[state]})
+	if state != jsapi.Waiting {
 		h.owed = 0
 	}
 	return false, nil
@@ -196,24 +154,24 @@ func (h *handing) passOn(ctx context.Context, got *nats.Msg) (workerGone bool, e
 
 func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 	h.owed--
-	record, err := h.s.tasks.forWorker(ctx, h.who.queue, task)
-	if errors.Is(err, errNotTask) {
+	record, err := h.s.tasks.TaskForWorker(ctx, h.who.queue, task)
+	if errors.Is(err, jsapi.ErrNotTask) {
 		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
 		h.s.sendFate(task.Reply, AckDrop, 0)
-		h.s.sendState(h.m, h.p.inbox, NextReply{State: TaskNone})
+		h.s.sendState(h.m, h.p.Inbox, NextReply{State: TaskNone})
 		h.owed = 0
 		return nil
 	}
 	if err != nil {
-		h.s.sendFate(task.Reply, AckRelease, maxPause)
+		h.s.sendFate(task.Reply, AckRelease, jsapi.MaxPause)
 		return err
 	}
-	b, err := encodeTask(NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply)}, record, h.s.maxReply())
+	b, err := encodeTask(NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: jsapi.Deliveries(task.Reply)}, record, h.s.maxReply())
 	if err == nil {
-		err = h.s.nc.PublishRequest(h.m.Reply, h.p.inbox, b)
+		err = h.s.nc.PublishRequest(h.m.Reply, h.p.Inbox, b)
 	}
 	if err != nil {
-		h.s.sendFate(task.Reply, AckRelease, maxPause)
+		h.s.sendFate(task.Reply, AckRelease, jsapi.MaxPause)
 		return err
 	}
 	h.sent = append(h.sent, sentTask{task.Reply, time.Now()})
@@ -251,8 +209,8 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 	over := time.After(hearGone - time.Since(h.sent[len(h.sent)-1].at))
 	for {
 		select {
-		case got := <-h.p.replies:
-			if stateOf(got) == TaskNoQueue {
+		case got := <-h.p.Replies:
+			if jsapi.StateOf(got) == jsapi.NoQueue {
 				h.takeBack()
 				return
 			}
@@ -263,9 +221,6 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 		}
 	}
 }
-
-// errNotTask: a message of a queue is not one of its tasks.
-var errNotTask = errors.New("it is not a task of this tool")
 
 // sendFate acknowledges, releases or drops a task without waiting. If the message is
 // lost, the task returns to the queue after ackWait.
@@ -278,17 +233,17 @@ func (s *Service) sendFate(task string, verb AckVerb, delay time.Duration) {
 func ackBody(verb AckVerb, delay time.Duration) []byte {
 	switch verb {
 	case AckDone:
-		return []byte("+ACK")
+		return []byte(jsapi.Done)
 	case AckDrop:
-		return []byte("+TERM")
+		return []byte(jsapi.Drop)
 	}
-	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, delay.Nanoseconds()))
+	return jsapi.Release(delay)
 }
 
 // ackTask acknowledges, releases or drops a task for a worker of its queue.
 func (s *Service) ackTask(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
-	if !isTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
+	if !jsapi.IsTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the task field of the reply to next"}
 	}
 	switch r.Verb {
@@ -296,56 +251,11 @@ func (s *Service) ackTask(ctx context.Context, who caller, r AckRequest, m *nats
 	default:
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "verb is " + errtext.Quote(string(r.Verb)), Hint: "use ack, nak or term"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jsapi.AttemptTimeout)
 	defer cancel()
-	delay := time.Duration(min(max(0, r.DelayMS), maxDelay.Milliseconds())) * time.Millisecond
+	delay := time.Duration(min(max(0, r.DelayMS), jsapi.MaxDelay.Milliseconds())) * time.Millisecond
 	if _, err := s.nc.RequestWithContext(ctx, r.Task, ackBody(r.Verb, delay)); err != nil {
-		return apiError(op, "a task of "+who.queue.String(), err)
+		return jsapi.Error(op, "a task of "+who.queue.String(), err)
 	}
 	return s.sendReply(m, op, struct{}{})
-}
-
-// maxDelay is the longest delay before a task is offered again.
-const maxDelay = time.Hour
-
-// forWorker returns the task as workers get it: the whole event record, without the
-// explanation of the decision. It does not verify the task: the worker verifies its grant.
-// A record that this engine cannot read goes to the worker unchanged, if it is JSON.
-func (c codec) forWorker(ctx context.Context, queue toolcall.Queue, task *nats.Msg) (message.RawJSON, error) {
-	if s, err := ParseSubject(task.Subject); err != nil || s.Kind != KindWork || s.Space != c.space || s.Tool != EncodeQueue(queue) {
-		return nil, errtext.Because(errNotTask, err)
-	}
-	seq := sequenceOfTask(task.Reply)
-	c.bases.store.noteSeen(seq)
-	if known := c.bases.get(seq); known != nil {
-		return strictjson.Marshal(known.Record)
-	}
-	if err := strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes)); err != nil {
-		return nil, errtext.Because(errNotTask, err)
-	}
-	if s, err := toolcall.DecodeStored(task.Data); err != nil || !s.IsCompact() {
-		return withoutExplanation(task.Data), nil //nolint:nilerr // the worker says what is wrong with it
-	}
-	c.keys = nil
-	rec, _, err := c.expand(ctx, Entity(EntityIn(task.Subject)), stored{subject: task.Subject, seq: seq, header: task.Header, data: task.Data}, 0)
-	if errors.Is(err, errUnreadable) {
-		return task.Data, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	rec.Explanation = nil
-	return strictjson.Marshal(rec)
-}
-
-func withoutExplanation(body []byte) []byte {
-	const name = "explanation"
-	if !bytes.Contains(body, []byte(`"`+name+`"`)) {
-		return body
-	}
-	out, err := strictjson.Without(body, name)
-	if err != nil {
-		return body
-	}
-	return out
 }

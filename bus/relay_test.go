@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -95,7 +96,7 @@ func TestStartDropsItsTask(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seq, stored := new(bus.Journal).RecordOf(task.ID); seq != shown.Call.Seq || stored.Sub(shown.Call.UpdatedAt).Abs() > time.Second {
+		if seq, stored := new(journal.Journal).RecordOf(task.ID); seq != shown.Call.Seq || stored.Sub(shown.Call.UpdatedAt).Abs() > time.Second {
 			t.Errorf("the task says that its record is %d of %s, want %d of %s", seq, stored, shown.Call.Seq, shown.Call.UpdatedAt)
 		}
 		spy := w.spy("$JS.ACK.>", "$JS.API.STREAM.DELETE.>", "anything.>")
@@ -145,7 +146,7 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 		}
 		synctest.Wait()
 		gone.Close()
-		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f1", bustest.CallKey("c1"), job), 0)
 		synctest.Wait() // the worker is gone
 		began := time.Now()
 		if task := next(t, w.worker(job, "wk")); task.Record.ID != "f1" || time.Since(began) > time.Second {
@@ -173,7 +174,7 @@ func TestTasksOfAWorkerThatHasGone(t *testing.T) {
 		gone.Close()
 		began := time.Now()
 		for i := range 3 {
-			mustAppend(t, j, workRecord(fmt.Sprint("f", i), callKey(fmt.Sprint("c", i)), job), 0)
+			bustest.MustAppend(t, j, bustest.WorkRecord(fmt.Sprint("f", i), bustest.CallKey(fmt.Sprint("c", i)), job), 0)
 		}
 		synctest.Wait()
 		wk, got := w.worker(job, "wk"), map[string]bool{}
@@ -251,7 +252,7 @@ func TestSlotsShareRequests(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for i := range slots * rounds {
-			mustAppend(t, j, workRecord(fmt.Sprint("f", i), callKey(fmt.Sprint("c", i)), job), 0)
+			bustest.MustAppend(t, j, bustest.WorkRecord(fmt.Sprint("f", i), bustest.CallKey(fmt.Sprint("c", i)), job), 0)
 		}
 		seen := map[string]bool{}
 		for range slots * rounds {
@@ -281,7 +282,7 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := bus.Serve(t.Context(), doomed, "test", nil, bus.ServiceOptions{})
+		s, err := bus.Serve(t.Context(), doomed, w.Journal("test"), nil, bus.ServiceOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -298,7 +299,7 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 		w.tasks()
 		time.Sleep(time.Second)
 		began := time.Now()
-		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f1", bustest.CallKey("c1"), job), 0)
 		if task := <-tasks; task.Record.ID != "f1" || time.Since(began) > 6*time.Second {
 			t.Errorf("task %s after %v", task.Record.ID, time.Since(began))
 		}
@@ -311,7 +312,7 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.journalWithQueue(t)
-		s, err := bus.Serve(t.Context(), w.Conn("engine"), "test", nil, bus.ServiceOptions{MaxNext: 1})
+		s, err := bus.Serve(t.Context(), w.Conn("engine"), w.Journal("test"), nil, bus.ServiceOptions{MaxNext: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,8 +332,8 @@ func TestWaitingSlotsAreBounded(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Minute)
-		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
-		mustAppend(t, j, workRecord("f2", callKey("c2"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f1", bustest.CallKey("c1"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f2", bustest.CallKey("c2"), job), 0)
 		began := time.Now()
 		if a, b := <-tasks, <-tasks; a == b || time.Since(began) > 5*time.Second {
 			t.Errorf("%s and %s after %v", a, b, time.Since(began))
@@ -394,8 +395,8 @@ func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 	if err := flushed(t, nc); err != nil {
 		t.Fatal(err)
 	}
-	js := jetStream(t, w.Bus)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	js := bustest.JetStream(t, w.Bus)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	for {
 		if _, err := js.Stream(ctx, "ASKANCE_test"); err != nil {

@@ -25,7 +25,7 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	}
 	asked := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))[0]
 	task := next(t, wk)
-	if _, err := wk.Start(t.Context(), toolcall.StartRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil {
+	if _, err := wk.Start(t.Context(), toolcall.StartRequest{Key: bustest.CallKey("c2"), Attempt: 1, Claim: "claim"}); err != nil {
 		t.Fatal(err)
 	}
 	type waited struct {
@@ -34,31 +34,31 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	}
 	done := make(chan waited, 1)
 	go func() {
-		rep, err := bot.Wait(context.Background(), toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: patience.Milliseconds()})
+		rep, err := bot.Wait(context.Background(), toolcall.WaitRequest{Session: "s1", Reply: "r1", TimeoutMS: bustest.Patience.Milliseconds()})
 		done <- waited{rep, err}
 	}()
 
 	w.Restart()
 
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	if _, err := ann.SubmitResponse(ctx, toolcall.Response{Key: callKey("c1"), Digest: asked.Digest, Kind: toolcall.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(ctx, toolcall.Response{Key: bustest.CallKey("c1"), Digest: asked.Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Errorf("answer after the restart: %v", err)
 	}
 	if err := task.Ack(ctx); err != nil {
 		t.Errorf("acknowledge after the restart: %v", err)
 	}
-	if rep, err := wk.Heartbeat(ctx, toolcall.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
+	if rep, err := wk.Heartbeat(ctx, toolcall.HeartbeatRequest{Key: bustest.CallKey("c2"), Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
 		t.Errorf("heartbeat after the restart: %+v, %v", rep, err)
 	}
-	if rep, err := wk.Result(ctx, toolcall.ResultRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim", Result: success("c2", job, "done")}); err != nil || !rep.Stored {
+	if rep, err := wk.Result(ctx, toolcall.ResultRequest{Key: bustest.CallKey("c2"), Attempt: 1, Claim: "claim", Result: success("c2", job, "done")}); err != nil || !rep.Stored {
 		t.Errorf("result after the restart: %+v, %v", rep, err)
 	}
 	// A wait that was held when NATS went down is sent again.
 	if got := receive(t, done); got.err != nil || !got.rep.Done || len(got.rep.Calls) != 2 {
 		t.Errorf("the wait: %+v, %v", got.rep, got.err)
 	}
-	if show, err := ann.Show(ctx, toolcall.ShowRequest{Key: callKey("c2")}); err != nil || len(show.History) != 3 {
+	if show, err := ann.Show(ctx, toolcall.ShowRequest{Key: bustest.CallKey("c2")}); err != nil || len(show.History) != 3 {
 		t.Errorf("c2 has %d event records, %v; want submitted, started, finished", len(show.History), err)
 	}
 }
@@ -77,7 +77,7 @@ func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {
 	}
 	nc.Close()
 	ann := w.client(toolcall.RoleApprover, "ann")
-	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: asked[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c1"), Digest: asked[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, ann, "c1")

@@ -27,7 +27,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		w.engineOf(sp, bus.ServiceOptions{}, func(s api.Caller) api.Caller { return forgetful{s, &left} })
 		bot, ann := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann")
 		propose(t, bot, toolCall("c1", pay, `{"pin":"pin-0815","n":1}`))
-		show, err := ann.Show(t.Context(), toolcall.ShowRequest{Key: callKey("c1")})
+		show, err := ann.Show(t.Context(), toolcall.ShowRequest{Key: bustest.CallKey("c1")})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/capacity"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -30,8 +31,6 @@ const (
 	closeGrace = 5 * time.Second
 	// maxHeld is how long the service holds a request that waits for news.
 	maxHeld = 25 * time.Second
-	// flushTimeout limits a round trip to the server.
-	flushTimeout = 5 * time.Second
 )
 
 // ServiceOptions may be left zero.
@@ -42,7 +41,7 @@ type ServiceOptions struct {
 	// vote. Default: AuthSubject, the weakest.
 	Auth string
 	// Ledger lets auditors read records and proofs. If nil, they cannot.
-	Ledger *Ledger
+	Ledger AuditLedger
 	// Keys returns the engines' signing keys for workers. Nil means no keys.
 	Keys func() toolcall.KeyRing
 	// Logger logs dropped requests. Nil means no log.
@@ -67,6 +66,14 @@ const (
 	AuthJWT = "nats-jwt"
 )
 
+// Tasks reads the tasks of a space for its workers. The journal of the space implements it.
+type Tasks interface {
+	Space() toolcall.SpaceID
+	// TaskForWorker returns the event record that workers get for a message of a queue. The
+	// error of a message that is not a task of the queue has the text of jsapi.ErrNotTask.
+	TaskForWorker(ctx context.Context, queue toolcall.Queue, task *nats.Msg) (message.RawJSON, error)
+}
+
 // Service answers the requests of a space with an engine. Services of one space
 // share the requests; one of them answers each.
 type Service struct {
@@ -79,7 +86,7 @@ type Service struct {
 	heard   *capacity.Pool       // of heartbeats
 	subs    []*nats.Subscription // besides those of the group
 	group   *group
-	tasks   codec // expands tasks for workers
+	tasks   Tasks
 
 	foreign     atomic.Int64 // requests with a foreign reply subject since they were last logged
 	foreignTold atomic.Int64 // when they were last logged, in Unix nanoseconds
@@ -94,37 +101,31 @@ type Service struct {
 	once              sync.Once
 }
 
-// Serve answers requests until Close. surface returns the engine for a principal,
+// Serve answers requests in the space of tasks until Close. surface returns the engine for a principal,
 // whose name NATS permissions guard. For a worker, queue is the queue in its subject,
 // and the surface must refuse to act for any other queue.
 //
 // Requests whose reply subject is not in the inbox of their principal are dropped: NATS
 // does not check reply subjects, so such a reply could be a message that the sender is not
 // allowed to publish.
-func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller, o ServiceOptions) (*Service, error) {
-	if err := CheckSpace(space); err != nil {
-		return nil, err
-	}
-	s := &Service{nc: nc, space: space, surface: surface, o: o, log: cmp.Or(o.Logger, noLog)}
+func Serve(ctx context.Context, nc *nats.Conn, tasks Tasks, surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller, o ServiceOptions) (*Service, error) {
+	space := tasks.Space()
+	s := &Service{nc: nc, space: space, tasks: tasks, surface: surface, o: o, log: cmp.Or(o.Logger, noLog)}
 	s.o.Auth = cmp.Or(o.Auth, AuthSubject)
 	s.group = newGroup(s)
-	s.tasks = codec{space: space, bases: newBases(reader{nc: nc, stream: StreamName(space)})}
-	if o.Ledger != nil {
-		s.tasks = o.Ledger.j.codec
-	}
 	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.held, s.stopHeld = context.WithCancelCause(s.acting)
 	s.pools, s.heard = o.capacityPools(), capacity.NewPool(observed)
 	before := nc.LastError()
 	err := s.subscribe(ctx)
 	if err == nil {
-		ctx, cancel := context.WithTimeout(ctx, flushTimeout)
+		ctx, cancel := context.WithTimeout(ctx, jsapi.FlushTimeout)
 		defer cancel()
 		err = nc.FlushWithContext(ctx)
 	}
 	if err != nil {
 		s.Close()
-		return nil, apiError("serve", "space "+string(space), err)
+		return nil, jsapi.Error("serve", "space "+string(space), err)
 	}
 	if err := newViolation(nc, before, s.servedSubjects()...); err != nil {
 		s.Close()
@@ -168,7 +169,7 @@ func (s *Service) Close() {
 		s.heard.Close()
 		s.group.wg.Wait()
 		s.group.announcePresence(Presence{Leaving: true})
-		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), jsapi.FlushTimeout)
 		defer cancel()
 		s.finishSubscriptions(ctx, slices.Concat(s.subs, s.group.subs))
 		late := time.AfterFunc(closeGrace, func() { s.stopAct(ErrServiceClosed) })
@@ -186,7 +187,7 @@ func (s *Service) finishSubscriptions(ctx context.Context, subs []*nats.Subscrip
 		_ = s.nc.FlushWithContext(ctx) // fails only if the connection is lost now
 	}
 	for _, sub := range subs {
-		for n, _, err := sub.Pending(); err == nil && n > 0 && sleepFor(ctx, time.Millisecond); n, _, err = sub.Pending() {
+		for n, _, err := sub.Pending(); err == nil && n > 0 && jsapi.SleepFor(ctx, time.Millisecond); n, _, err = sub.Pending() {
 		}
 		_ = sub.Unsubscribe() // fails only if the connection is closed already
 	}

@@ -40,17 +40,17 @@ func TestConversations(t *testing.T) {
 	if err != nil || len(open.Calls) != 2 {
 		t.Fatalf("ann sees %d approval requests, %v", len(open.Calls), err)
 	}
-	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c2"), Digest: "sha256:other", Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrDigest) {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c2"), Digest: "sha256:other", Kind: toolcall.ResponseApprove}); !errors.Is(err, message.ErrDigest) {
 		t.Errorf("an answer to another approval request: %v", err)
 	}
-	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c2"), Digest: calls[1].Digest, Kind: toolcall.ResponseApprove}); err != nil {
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("c2"), Digest: calls[1].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Fatal(err)
 	}
 	done := finished(t, bot, "c1", "c2")
 	if done[1].Result.State != message.ToolResultSuccess || done[1].Votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-subject"}) {
 		t.Errorf("c2 = %+v", done[1])
 	}
-	if _, err := bot.Report(t.Context(), toolcall.ReportRequest{Key: callKey("c4"), Result: message.ToolResultBlock{ID: "c4", Name: outside, State: message.ToolResultSuccess, Output: message.Content{Text: "ok"}}}); err != nil {
+	if _, err := bot.Report(t.Context(), toolcall.ReportRequest{Key: bustest.CallKey("c4"), Result: message.ToolResultBlock{ID: "c4", Name: outside, State: message.ToolResultSuccess, Output: message.Content{Text: "ok"}}}); err != nil {
 		t.Errorf("report: %v", err)
 	}
 	if _, err := olga.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s1", Reply: "r1", Reason: "enough"}); err != nil {
@@ -59,7 +59,7 @@ func TestConversations(t *testing.T) {
 	if c := finished(t, bot, "c3")[0]; c.Result.State != message.ToolResultInterrupted {
 		t.Errorf("c3 = %+v", c)
 	}
-	show, err := eve.Show(t.Context(), toolcall.ShowRequest{Key: callKey("c2")})
+	show, err := eve.Show(t.Context(), toolcall.ShowRequest{Key: bustest.CallKey("c2")})
 	if err != nil || len(show.History) < 2 {
 		t.Errorf("show: %+v, %v", show, err)
 	}
@@ -78,10 +78,10 @@ func TestConversations(t *testing.T) {
 	if _, err := bot.Emit(t.Context(), forged); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("a runtime wrote a record of askance's own: %v", err)
 	}
-	if _, err := olga.Resolve(t.Context(), toolcall.ResolveRequest{Key: callKey("c1"), Attempt: 1, Outcome: toolcall.OutcomeHappened}); err == nil {
+	if _, err := olga.Resolve(t.Context(), toolcall.ResolveRequest{Key: bustest.CallKey("c1"), Attempt: 1, Outcome: toolcall.OutcomeHappened}); err == nil {
 		t.Error("a finished call was resolved")
 	}
-	if _, err := olga.Revoke(t.Context(), toolcall.RevokeRequest{Key: callKey("c1")}); !errors.Is(err, message.ErrState) {
+	if _, err := olga.Revoke(t.Context(), toolcall.RevokeRequest{Key: bustest.CallKey("c1")}); !errors.Is(err, message.ErrState) {
 		t.Errorf("a finished call was revoked: %v", err)
 	}
 }
@@ -146,7 +146,7 @@ func (w *world) spy(subjects ...string) *spy {
 	}
 	if err := nc.FlushWithContext(w.t.Context()); err != nil {
 		// FlushWithContext requires a deadline.
-		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+		ctx, cancel := context.WithTimeout(w.t.Context(), bustest.Patience)
 		defer cancel()
 		if err := nc.FlushWithContext(ctx); err != nil {
 			w.t.Fatal(err)
@@ -185,7 +185,7 @@ func TestForeignReplySubjects(t *testing.T) {
 		calls := propose(t, bot, toolCall("c1", pay, `{}`), toolCall("c2", job, `{}`))
 		synctest.Wait()
 		journal := w.Journal("test")
-		_, end, err := journal.Read(t.Context(), callKey("").SessionKey(), 0, 1000)
+		_, end, err := journal.Read(t.Context(), bustest.CallKey("").SessionKey(), 0, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestForeignReplySubjects(t *testing.T) {
 		if seen := spy.all(); len(seen) != 0 {
 			t.Errorf("delivered: %q", seen)
 		}
-		if _, now, err := journal.Read(t.Context(), callKey("").SessionKey(), 0, 1000); err != nil || now != end {
+		if _, now, err := journal.Read(t.Context(), bustest.CallKey("").SessionKey(), 0, 1000); err != nil || now != end {
 			t.Errorf("the journal went from %d to %d, %v", end, now, err)
 		}
 		if n := beats.count(); n != 1 {
@@ -244,7 +244,7 @@ func (b *beats) count() int {
 // rawRequest sends bytes as a principal and returns the error in the reply.
 func rawRequest(t *testing.T, nc *nats.Conn, subject, body string) *message.Error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, subject, []byte(body))
 	if err != nil {
@@ -298,7 +298,7 @@ func TestBadRequests(t *testing.T) {
 			}
 		})
 	}
-	if _, last, err := w.Journal("test").Read(t.Context(), callKey("").SessionKey(), 0, 10); err != nil || last != 0 {
+	if _, last, err := w.Journal("test").Read(t.Context(), bustest.CallKey("").SessionKey(), 0, 10); err != nil || last != 0 {
 		t.Errorf("a bad request stored something: the journal ends at %d, %v", last, err)
 	}
 }
@@ -308,11 +308,11 @@ func TestWorkerIsBoundToItsTool(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
 	propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
-	_, err := w.worker(otherJob, "wk").Start(t.Context(), toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"})
+	_, err := w.worker(otherJob, "wk").Start(t.Context(), toolcall.StartRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "x"})
 	if !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("start by another tool's worker: %v, want forbidden", err)
 	}
-	if _, err := w.worker(job, "wk").Start(t.Context(), toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "x"}); err != nil {
+	if _, err := w.worker(job, "wk").Start(t.Context(), toolcall.StartRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "x"}); err != nil {
 		t.Errorf("start by the tool's worker: %v", err)
 	}
 }
@@ -327,14 +327,14 @@ func TestHeartbeatsReachEveryReplica(t *testing.T) {
 		w.engine(bus.ServiceOptions{Observer: b2})
 		propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
 		wk := w.worker(job, "wk.1")
-		start := toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim"}
+		start := toolcall.StartRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "claim"}
 		if _, err := wk.Start(t.Context(), start); err != nil {
 			t.Fatal(err)
 		}
 		if rep, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: start.Key, Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
 			t.Errorf("heartbeat: %+v, %v", rep, err)
 		}
-		bus.NewSignals(r1.nc, "test", nil).Beat(toolcall.Queue{Tool: longID}, "engine-1", toolcall.HeartbeatRequest{Key: start.Key, Attempt: 2, Claim: "local"})
+		bus.NewSignals(r1.nc, "test", nil).Beat(toolcall.Queue{Tool: bustest.LongID}, "engine-1", toolcall.HeartbeatRequest{Key: start.Key, Attempt: 2, Claim: "local"})
 		synctest.Wait()
 		for _, b := range []*beats{b1, b2} {
 			if got := fmt.Sprint(b.seen); got != fmt.Sprintf("[wk.1 of %q c1 1 claim engine-1 of \"\" c1 2 local]", job) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message/proof"
 )
@@ -15,7 +16,7 @@ func TestShownIsWhatAuditorsCompute(t *testing.T) {
 	s := newStoredWorld(t)
 	s.run(path{name: "hidden", tool: hiddenJob, input: `{"pin":"4711-0815","n":1}`, result: "paid with 4711-0815"})
 	s.run(path{name: "edited", tool: hiddenJob, input: `{"pin":"4711-0815","n":1}`, edit: `{"pin":"4711-0815","n":2}`, result: "done"})
-	rep, err := ledgerOf(t, s.Journal("test")).Records(t.Context(), bus.RecordsRequest{})
+	rep, err := bustest.LedgerOf(t, s.Journal("test")).Records(t.Context(), bus.RecordsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					start := toolcall.StartRequest{Key: callKey("c1"), Attempt: 1, Claim: "mine"}
+					start := toolcall.StartRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "mine"}
 					if started {
 						if _, err := wk.Start(t.Context(), start); err != nil {
 							t.Fatal(err)
@@ -63,7 +63,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					stolen := toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "mine", Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "stolen"}}}
+					stolen := toolcall.ResultRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "mine", Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "stolen"}}}
 					if _, err := w.worker(job, "wk2").Result(t.Context(), stolen); !errors.Is(err, message.ErrSuperseded) {
 						t.Errorf("a sibling's result with the very claim: %v, want superseded", err)
 					}
@@ -84,7 +84,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 // guessedTask returns the acknowledgement subject of the call's task.
 func guessedTask(t *testing.T, w *world) string {
 	t.Helper()
-	r, err := w.Journal("test").Last(t.Context(), callKey("c1"))
+	r, err := w.Journal("test").Last(t.Context(), bustest.CallKey("c1"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -139,14 +140,14 @@ func subscribe(ctx context.Context, c *Client, filter Subject, f func(s Subject,
 		}
 	})
 	if err != nil {
-		return nil, apiError("subscribe", filter.String(), err)
+		return nil, jsapi.Error("subscribe", filter.String(), err)
 	}
 	stop := func() { _ = sub.Unsubscribe() } // fails only on a dead connection
-	ctx, cancel := withDefault(ctx, flushTimeout)
+	ctx, cancel := jsapi.WithDefault(ctx, jsapi.FlushTimeout)
 	defer cancel()
 	if err := nc.FlushWithContext(ctx); err != nil {
 		stop()
-		return nil, apiError("subscribe", filter.String(), err)
+		return nil, jsapi.Error("subscribe", filter.String(), err)
 	}
 	if err := newViolation(nc, before, filter.String()); err != nil {
 		stop()

@@ -59,7 +59,7 @@ func TestStandingApprovalsOverNATS(t *testing.T) {
 			}
 		}
 		for name, c := range map[string]*bus.Client{"approver": bob, "operator": olga, "auditor": eve} {
-			x, err := c.Explain(t.Context(), toolcall.ExplainRequest{Key: callKey("c2")})
+			x, err := c.Explain(t.Context(), toolcall.ExplainRequest{Key: bustest.CallKey("c2")})
 			if err != nil || len(x.StandingApprovals) != 1 || x.StandingApprovals[0].Standing.ID != short || x.StandingApprovals[0].State != toolcall.StandingExpired || len(x.Trace) == 0 {
 				t.Errorf("to %s it is explained as %+v, %v", name, x, err)
 			}

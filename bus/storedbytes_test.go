@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -108,7 +109,7 @@ func (s *storedWorld) run(p path) (records, size uint64) {
 		s.work(p, id)
 	}
 	for c.Open() {
-		rep, err := s.bot.Wait(s.t.Context(), toolcall.WaitRequest{Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}, TimeoutMS: patience.Milliseconds()})
+		rep, err := s.bot.Wait(s.t.Context(), toolcall.WaitRequest{Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}, TimeoutMS: bustest.Patience.Milliseconds()})
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func (s *storedWorld) work(p path, id string) {
 // size is what the server counts in the journal.
 func (s *storedWorld) size() (records, bytes uint64) {
 	s.t.Helper()
-	info, err := stream(s.t, s.Bus).Info(s.t.Context())
+	info, err := bustest.Stream(s.t, s.Bus).Info(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -254,7 +254,7 @@ func PermissionsFor(space toolcall.SpaceID, p toolcall.Principal, queues ...tool
 	}
 	if p.Role == toolcall.RoleWorker {
 		for _, queue := range queues {
-			if checkQueue(queue) != nil {
+			if CheckQueue(queue) != nil {
 				return Permissions{}
 			}
 			perms = perms.withQueue(space, who, queue)
@@ -289,9 +289,9 @@ func (p Permissions) withQueue(space toolcall.SpaceID, who Token, queue toolcall
 	return p
 }
 
-// nextSubject is where an engine asks for a queue's next task. A worker must not: the
+// NextSubject is where an engine asks for a queue's next task. A worker must not: the
 // server's reply goes, in the server's name, to any subject that the request names.
-func nextSubject(space toolcall.SpaceID, queue toolcall.Queue) string {
+func NextSubject(space toolcall.SpaceID, queue toolcall.Queue) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(queue)
 }
 
@@ -326,7 +326,7 @@ func Encode(id string) Token {
 	switch {
 	case id == "":
 		return ""
-	case isPlain(id):
+	case IsPlain(id):
 		return Token(id)
 	case len(id) <= maxEncodedBytes:
 		return Token(textPrefix + strictBase64.EncodeToString([]byte(id)))
@@ -336,8 +336,8 @@ func Encode(id string) Token {
 	}
 }
 
-// isPlain reports whether the id is its own token.
-func isPlain(id string) bool {
+// IsPlain reports whether the id is its own token.
+func IsPlain(id string) bool {
 	if id == "" || len(id) > maxPlainBytes || id[0] == '-' {
 		return false
 	}
@@ -354,7 +354,7 @@ func isPlain(id string) bool {
 func (t Token) ID() (id string, ok bool) {
 	s := string(t)
 	switch {
-	case isPlain(s):
+	case IsPlain(s):
 		return s, true
 	case strings.HasPrefix(s, hashPrefix), !strings.HasPrefix(s, textPrefix):
 		return "", false
@@ -366,8 +366,8 @@ func (t Token) ID() (id string, ok bool) {
 	return string(b), true
 }
 
-// text returns the id, or the token itself if it is a hash.
-func (t Token) text() string {
+// Text returns the id, or the token itself if it is a hash.
+func (t Token) Text() string {
 	if id, ok := t.ID(); ok {
 		return id
 	}

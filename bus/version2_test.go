@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -40,11 +42,11 @@ func restoreRecorded(t *testing.T, folder string) *world {
 	}
 	w := newWorld(t)
 	w.UseKeys(keys)
-	if _, err := bus.Restore(t.Context(), w.Conn("restore"), "test", filepath.Join(folder, "backup"), nil); err != nil {
+	if _, err := journal.Restore(t.Context(), w.Conn("restore"), "test", filepath.Join(folder, "backup"), nil); err != nil {
 		t.Fatal(err)
 	}
 	// The journal must continue as that release left it, not as a restored backup.
-	config := stream(t, w.Bus).CachedInfo().Config
+	config := bustest.Stream(t, w.Bus).CachedInfo().Config
 	delete(config.Metadata, "askance.restored")
 	js, err := jetstream.New(w.Conn("admin"))
 	if err == nil {
@@ -57,9 +59,9 @@ func restoreRecorded(t *testing.T, folder string) *world {
 }
 
 // versions returns the versions of the call's stored records, in their order.
-func versions(t *testing.T, l *bus.Ledger, id message.CallID) string {
+func versions(t *testing.T, l *journal.Ledger, id message.CallID) string {
 	t.Helper()
-	records, err := bus.CallRecords(t.Context(), l, callKey(string(id)))
+	records, err := journal.CallRecords(t.Context(), l, bustest.CallKey(string(id)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,9 +82,9 @@ func versions(t *testing.T, l *bus.Ledger, id message.CallID) string {
 func ofVersionPrefix(v int) string { return "{" + ofVersion(v) + "," }
 
 // receiptOf makes the receipt of a call and checks it like an auditor with only the public key.
-func receiptOf(t *testing.T, w *world, l *bus.Ledger, id message.CallID) *proof.Checked {
+func receiptOf(t *testing.T, w *world, l *journal.Ledger, id message.CallID) *proof.Checked {
 	t.Helper()
-	records, err := bus.CallRecords(t.Context(), l, callKey(string(id)))
+	records, err := journal.CallRecords(t.Context(), l, bustest.CallKey(string(id)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +93,11 @@ func receiptOf(t *testing.T, w *world, l *bus.Ledger, id message.CallID) *proof.
 		bus.RedactRecord(&records[i])
 		seqs = append(seqs, records[i].Seq)
 	}
-	sealed, err := bus.Covering(t.Context(), l, seqs)
+	sealed, err := journal.Covering(t.Context(), l, seqs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	receipt, err := proof.MakeReceipt(callKey(string(id)), records, sealed, time.Now())
+	receipt, err := proof.MakeReceipt(bustest.CallKey(string(id)), records, sealed, time.Now())
 	if err != nil {
 		t.Fatalf("the receipt of %s: %v", id, err)
 	}
@@ -116,13 +118,13 @@ func receiptOf(t *testing.T, w *world, l *bus.Ledger, id message.CallID) *proof.
 // The engine continues a journal of complete records, and everything in it stays proved.
 func TestJournalOfVersion2IsContinued(t *testing.T) {
 	w := restoreRecorded(t, recorded2)
-	l := ledgerOf(t, w.Journal("test"))
+	l := bustest.LedgerOf(t, w.Journal("test"))
 	verify := func(when string) {
 		t.Helper()
 		if _, err := l.Checkpoint(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r := verifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
+		if r := bustest.VerifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
 			t.Errorf("%s: %v", when, r.Findings)
 		}
 	}
@@ -137,18 +139,18 @@ func TestJournalOfVersion2IsContinued(t *testing.T) {
 	bot, ann, ops := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann"), w.client(toolcall.RoleOperator, "ops")
 	show := func(id message.CallID) *toolcall.Call {
 		t.Helper()
-		rep, err := ops.Show(t.Context(), toolcall.ShowRequest{Key: callKey(string(id))})
+		rep, err := ops.Show(t.Context(), toolcall.ShowRequest{Key: bustest.CallKey(string(id))})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return rep.Call
 	}
 	for _, id := range []message.CallID{"asked", "hidden"} {
-		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey(string(id)), Digest: show(id).Digest, Kind: toolcall.ResponseApprove}); err != nil {
+		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey(string(id)), Digest: show(id).Digest, Kind: toolcall.ResponseApprove}); err != nil {
 			t.Fatalf("approve %s: %v", id, err)
 		}
 	}
-	if _, err := w.worker(askedJob, "wk").Result(t.Context(), toolcall.ResultRequest{Key: callKey("started"), Attempt: 1, Claim: "claim-started", Result: success("started", askedJob, "done")}); err != nil {
+	if _, err := w.worker(askedJob, "wk").Result(t.Context(), toolcall.ResultRequest{Key: bustest.CallKey("started"), Attempt: 1, Claim: "claim-started", Result: success("started", askedJob, "done")}); err != nil {
 		t.Fatalf("the result of started: %v", err)
 	}
 	work := func(tool string, ids ...message.CallID) {
@@ -187,7 +189,7 @@ func TestJournalOfVersion2IsContinued(t *testing.T) {
 			t.Errorf("the records of %s have the versions %s, want %s", id, got, want)
 		}
 	}
-	if got := stream(t, w.Bus).CachedInfo().Config.Metadata["askance.records"]; got != fmt.Sprint(toolcall.StoredVersion) {
+	if got := bustest.Stream(t, w.Bus).CachedInfo().Config.Metadata["askance.records"]; got != fmt.Sprint(toolcall.StoredVersion) {
 		t.Errorf("the journal has records of version %s for engines of the release before, which would start on it", got)
 	}
 	rep, err := l.Records(t.Context(), bus.RecordsRequest{V: 1})
@@ -195,7 +197,7 @@ func TestJournalOfVersion2IsContinued(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range rep.Records { // such an engine, still running, takes others for forged and writes over them
-		if strings.HasPrefix(r.Text, ofVersionPrefix(toolcall.RecordVersion)) && (len(r.Header[bus.HeaderKind]) != 1 || len(r.Header[bus.HeaderShown]) != 1) {
+		if strings.HasPrefix(r.Text, ofVersionPrefix(toolcall.RecordVersion)) && (len(r.Header[journal.HeaderKind]) != 1 || len(r.Header[journal.HeaderShown]) != 1) {
 			t.Errorf("the record %d on %s has version 2 and the headers %v", r.Seq, r.Subject, r.Header)
 		}
 	}
@@ -210,7 +212,7 @@ func TestJournalOfVersion2IsContinued(t *testing.T) {
 	w.engineOf(storedSpace(), bus.ServiceOptions{}) // reads the journal from its beginning
 	fresh := w.Journal("test")
 	for id, c := range want {
-		r, err := fresh.Last(t.Context(), callKey(string(id)))
+		r, err := fresh.Last(t.Context(), bustest.CallKey(string(id)))
 		if err != nil || r.Record.Call.State != c.State || r.Record.Call.Digest != c.Digest || r.Record.Call.Records != c.Records {
 			t.Errorf("Last of %s = %+v, %v", id, r.Record, err)
 		}

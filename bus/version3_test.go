@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -29,14 +31,14 @@ func TestJournalOfVersion3IsRead(t *testing.T) {
 	w := readRecorded(t, recorded3, map[message.CallID]string{"done": "3333", "edited": "3333", "hidden": "3333", "asked": "3", "many": "3333333", "started": "33"})
 	w.engineOf(storedSpace(), bus.ServiceOptions{})
 	ann, ops := w.client(toolcall.RoleApprover, "ann"), w.client(toolcall.RoleOperator, "ops")
-	rep, err := ops.Show(t.Context(), toolcall.ShowRequest{Key: callKey("asked")})
+	rep, err := ops.Show(t.Context(), toolcall.ShowRequest{Key: bustest.CallKey("asked")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("asked"), Digest: rep.Call.Digest, Kind: toolcall.ResponseApprove}); err != nil || c.Open() != true {
+	if c, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: bustest.CallKey("asked"), Digest: rep.Call.Digest, Kind: toolcall.ResponseApprove}); err != nil || c.Open() != true {
 		t.Errorf("approve asked: %+v, %v", c, err)
 	}
-	if _, err := w.worker(job, "wk").Result(t.Context(), toolcall.ResultRequest{Key: callKey("started"), Attempt: 1, Claim: "claim-started", Result: success("started", job, "done")}); err != nil {
+	if _, err := w.worker(job, "wk").Result(t.Context(), toolcall.ResultRequest{Key: bustest.CallKey("started"), Attempt: 1, Claim: "claim-started", Result: success("started", job, "done")}); err != nil {
 		t.Errorf("the result of started: %v", err)
 	}
 }
@@ -61,11 +63,11 @@ func readRecorded(t *testing.T, folder string, want map[message.CallID]string) *
 			t.Fatalf("line %d reads as\n%s\nand was written as\n%s", i+1, got[min(i, len(got)-1)], line)
 		}
 	}
-	l := ledgerOf(t, j)
+	l := bustest.LedgerOf(t, j)
 	if _, err := l.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if r := verifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
+	if r := bustest.VerifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
 		t.Errorf("it is not proved: %v", r.Findings)
 	}
 	for id, want := range want {
@@ -78,7 +80,7 @@ func readRecorded(t *testing.T, folder string, want map[message.CallID]string) *
 }
 
 // wholeRecords returns the event records of the journal as their writers had them, one on each line.
-func wholeRecords(t *testing.T, j *bus.Journal) []byte {
+func wholeRecords(t *testing.T, j *journal.Journal) []byte {
 	t.Helper()
 	var out []byte
 	records, _, err := j.Read(t.Context(), toolcall.Key{Space: "test", Session: "s1"}, 0, 1000)
@@ -160,7 +162,7 @@ func TestRecordJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A late result is a note.
-	_, _ = w.worker(askedJob, "wk").Result(ctx, toolcall.ResultRequest{Key: callKey("done"), Attempt: 1, Claim: "another", Result: success("done", askedJob, "late")})
+	_, _ = w.worker(askedJob, "wk").Result(ctx, toolcall.ResultRequest{Key: bustest.CallKey("done"), Attempt: 1, Claim: "another", Result: success("done", askedJob, "late")})
 	if _, err := s.bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r2", Calls: []message.ToolCallBlock{toolCall("gone", askedJob, `{}`)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +208,7 @@ func TestRecordEdits(t *testing.T) {
 
 func newRecorder(t *testing.T, sp space) *storedWorld {
 	t.Helper()
-	keys, err := bus.LoadOrCreateSpaceKeys(filepath.Join(*recordTo, "keys.json"), filepath.Join(t.TempDir(), "anchor"))
+	keys, err := journal.LoadOrCreateSpaceKeys(filepath.Join(*recordTo, "keys.json"), filepath.Join(t.TempDir(), "anchor"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,13 +223,13 @@ func (s *storedWorld) record() {
 	t, w, ctx := s.t, s.world, s.t.Context()
 	t.Helper()
 	j := w.Journal("test")
-	if _, err := ledgerOf(t, j).Checkpoint(ctx); err != nil {
+	if _, err := bustest.LedgerOf(t, j).Checkpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(*recordTo, "records.jsonl"), wholeRecords(t, j), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bus.BackUp(ctx, w.Conn("engine"), "test", w.Keys(), filepath.Join(*recordTo, "backup"), nil); err != nil {
+	if _, err := journal.BackUp(ctx, w.Conn("engine"), "test", w.Keys(), filepath.Join(*recordTo, "backup"), nil); err != nil {
 		t.Fatal(err)
 	}
 }

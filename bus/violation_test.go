@@ -32,7 +32,7 @@ func as(t *testing.T, w *world, p toolcall.Principal) *nats.Conn {
 // untilRefused is a context that ends when NATS has refused something to nc.
 func untilRefused(t *testing.T, nc *nats.Conn) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	t.Cleanup(cancel)
 	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		if errors.Is(err, nats.ErrPermissionViolation) {
@@ -58,7 +58,7 @@ func TestRefusedByNATSIsTold(t *testing.T) {
 			t.Errorf("%s: %v, want forbidden with NATS's own words and a hint", what, err)
 		}
 	}
-	if s, err := bus.Serve(t.Context(), as(t, w, auditor), "test", nil, bus.ServiceOptions{}); err == nil {
+	if s, err := bus.Serve(t.Context(), as(t, w, auditor), w.Journal("test"), nil, bus.ServiceOptions{}); err == nil {
 		s.Close()
 		t.Error("an auditor serves requests")
 	} else {
@@ -70,11 +70,11 @@ func TestRefusedByNATSIsTold(t *testing.T) {
 	// An auditor who acts as an approver.
 	nc := as(t, w, auditor)
 	eve := w.clientOn(nc, toolcall.RoleApprover, "eve")
-	_, err = eve.SubmitResponse(untilRefused(t, nc), toolcall.Response{Key: callKey("c1"), Digest: "x", Kind: toolcall.ResponseApprove})
+	_, err = eve.SubmitResponse(untilRefused(t, nc), toolcall.Response{Key: bustest.CallKey("c1"), Digest: "x", Kind: toolcall.ResponseApprove})
 	wantTold("submit_response", err)
 	if _, err := eve.List(t.Context(), toolcall.ListRequest{}); err != nil {
 		t.Errorf("what she may do, after that: %v", err)
 	}
-	_, err = eve.SubmitResponse(untilRefused(t, nc), toolcall.Response{Key: callKey("c1"), Digest: "x", Kind: toolcall.ResponseApprove})
+	_, err = eve.SubmitResponse(untilRefused(t, nc), toolcall.Response{Key: bustest.CallKey("c1"), Digest: "x", Kind: toolcall.ResponseApprove})
 	wantTold("answer again", err)
 }

@@ -24,7 +24,7 @@ func TestCallTooLargeToBeShownIsRefused(t *testing.T) {
 		fits bool
 	}{{"large", 192 << 10, true}, {"too-large", 256 << 10, false}} {
 		input := `{"s":"` + strings.Repeat(`\"`, (tc.size-20)/2) + `"}`
-		before, err := stream(t, w.Bus).Info(t.Context())
+		before, err := bustest.Stream(t, w.Bus).Info(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +33,7 @@ func TestCallTooLargeToBeShownIsRefused(t *testing.T) {
 			if err == nil || !errors.Is(err, message.ErrTooLarge) {
 				t.Errorf("%s: Propose = %+v, %v; want that it is too large", tc.id, rep, err)
 			}
-			after, err := stream(t, w.Bus).Info(t.Context())
+			after, err := bustest.Stream(t, w.Bus).Info(t.Context())
 			if err != nil || after.State.Bytes-before.State.Bytes > uint64(tc.size)/2 {
 				t.Errorf("%s: the journal grew from %d to %d bytes, %v", tc.id, before.State.Bytes, after.State.Bytes, err)
 			}

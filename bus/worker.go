@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -43,7 +44,7 @@ func NewQueueWorker(nc *nats.Conn, space toolcall.SpaceID, queue toolcall.Queue,
 	if err := CheckSpace(space); err != nil {
 		return nil, err
 	}
-	if err := checkQueue(queue); err != nil {
+	if err := CheckQueue(queue); err != nil {
 		return nil, err
 	}
 	if err := checkConn(nc, name); err != nil {
@@ -87,7 +88,7 @@ func (w *Worker) sendOnly(op *api.Operation, request any) error {
 	}
 	// The engine drops a request without a reply subject in our own inbox.
 	if err := w.nc.PublishRequest(w.subjectOf(kind), InboxPrefix(w.name)+".none", data); err != nil {
-		return apiError(op.Name, "a message to the engine", err)
+		return jsapi.Error(op.Name, "a message to the engine", err)
 	}
 	return nil
 }
@@ -131,7 +132,7 @@ const newerDelay = 10 * time.Second
 // messages that are not tasks of this tool, and releases a task that arrives when
 // ctx has ended. ErrForbidden means that NATS does not let this user ask for tasks.
 func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
-	for pause := firstPause; ; {
+	for pause := jsapi.FirstPause; ; {
 		got, err := w.fetch.next(ctx)
 		switch {
 		case ctx.Err() != nil && err != nil:
@@ -142,15 +143,15 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 				return task, nil
 			}
 			w.refuseTask(got, err)
-			pause = firstPause
+			pause = jsapi.FirstPause
 			continue
 		case errors.Is(err, errNoTask):
-			pause = firstPause
+			pause = jsapi.FirstPause
 			continue
 		case errors.Is(err, message.ErrForbidden):
 			return toolcall.Task{}, err
 		case w.nc.IsClosed():
-			return toolcall.Task{}, apiError("next task", w.queue.String(), err)
+			return toolcall.Task{}, jsapi.Error("next task", w.queue.String(), err)
 		case errors.Is(err, message.ErrNotFound):
 			w.missing.Do(func() {
 				w.log.Warn(fmt.Sprintf("the engine has no tool %s; this worker waits for it", errtext.Quote(w.queue.Tool)))
@@ -158,8 +159,8 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Info("waiting for the first call of this tool") })
 		}
-		if sleepFor(ctx, randomPause(pause)) {
-			pause = min(2*pause, maxPause)
+		if jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+			pause = min(2*pause, jsapi.MaxPause)
 		}
 	}
 }
@@ -180,7 +181,7 @@ func (w *Worker) refuseTask(got NextReply, why error) {
 
 // decodeNextReply decodes one reply; the state waiting is not an error.
 func decodeNextReply(m *nats.Msg) (NextReply, error) {
-	if len(m.Data) == 0 && onlyHeader(m.Header, "Status") == "503" {
+	if len(m.Data) == 0 && jsapi.OnlyHeader(m.Header, "Status") == "503" {
 		return NextReply{}, errNoQueue // or no engine
 	}
 	var reply struct {
@@ -194,7 +195,7 @@ func decodeNextReply(m *nats.Msg) (NextReply, error) {
 		} `json:"body"`
 		Error *message.Error `json:"error"`
 	}
-	err := strictjson.UnmarshalOpen(m.Data, &reply, strictjson.MaxBytes(maxStoredBytes))
+	err := strictjson.UnmarshalOpen(m.Data, &reply, strictjson.MaxBytes(jsapi.MaxMessage))
 	b := &reply.Body
 	r := NextReply{b.State, b.Subject, b.Task, b.Delivered, message.RawJSON(b.Record)}
 	switch {
@@ -235,13 +236,13 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 		return toolcall.Task{}, errors.New("it is not a task of this tool")
 	}
 	var rec toolcall.EventRecord
-	if err := strictjson.Unmarshal(got.Record, &rec, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+	if err := strictjson.Unmarshal(got.Record, &rec, strictjson.MaxBytes(jsapi.MaxMessage)); err != nil {
 		return toolcall.Task{}, errtext.Because(checkNewer(got.Record), err)
 	}
 	if rec.V > toolcall.RecordVersion {
 		return toolcall.Task{}, checkNewer(got.Record)
 	}
-	if rec.V != toolcall.RecordVersion || !s.belongsTo(rec.Key(), rec.WorkQueue()) {
+	if rec.V != toolcall.RecordVersion || !s.BelongsTo(rec.Key(), rec.WorkQueue()) {
 		return toolcall.Task{}, errors.New("its body is not the submitted event record that its subject names")
 	}
 	ack := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDone}
@@ -264,4 +265,12 @@ func checkNewer(body []byte) error {
 		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, v, toolcall.RecordVersion)
 	}
 	return nil
+}
+
+func versionOf(body []byte) (version int, ok bool) {
+	var f struct {
+		V int `json:"v"`
+	}
+	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(jsapi.MaxMessage))
+	return f.V, err == nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -22,7 +23,7 @@ import (
 
 func next(t testing.TB, w *bus.Worker) toolcall.Task {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	task, err := w.Next(ctx)
 	if err != nil {
@@ -83,13 +84,13 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 			t.Errorf("ack: %v", err)
 		}
 	}
-	if err := wk.Progress(t.Context(), toolcall.ProgressRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", N: 1, Text: "half"}); err != nil {
+	if err := wk.Progress(t.Context(), toolcall.ProgressRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "claim-c1", N: 1, Text: "half"}); err != nil {
 		t.Error(err)
 	}
 	if line := receive(t, lines); line != "c11half" {
 		t.Errorf("progress %q", line)
 	}
-	rep, err := wk.Result(t.Context(), toolcall.ResultRequest{Key: callKey("c1"), Attempt: 1, Claim: "claim-c1", Result: success("c1", job, "done")})
+	rep, err := wk.Result(t.Context(), toolcall.ResultRequest{Key: bustest.CallKey("c1"), Attempt: 1, Claim: "claim-c1", Result: success("c1", job, "done")})
 	if err != nil || !rep.Stored || rep.State != message.ToolCallFinished {
 		t.Errorf("result: %+v, %v", rep, err)
 	}
@@ -99,7 +100,7 @@ func TestWorkerWithMinimalPermissions(t *testing.T) {
 	if got := receive(t, cancelled); got[:12] != "c2 claim-c2 " {
 		t.Errorf("cancel %q", got)
 	}
-	if hb, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim-c2"}); err != nil || !hb.Cancel {
+	if hb, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: bustest.CallKey("c2"), Attempt: 1, Claim: "claim-c2"}); err != nil || !hb.Cancel {
 		t.Errorf("heartbeat of an interrupted call: %+v, %v", hb, err)
 	}
 	select {
@@ -114,8 +115,8 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(patience):
-		t.Fatalf("nothing arrived within %s", patience)
+	case <-time.After(bustest.Patience):
+		t.Fatalf("nothing arrived within %s", bustest.Patience)
 		panic("unreachable")
 	}
 }
@@ -176,7 +177,7 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		j := w.journalWithQueue(t)
 		w.tasks()
-		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f1", bustest.CallKey("c1"), job), 0)
 		wk := w.worker(job, "wk")
 		first := next(t, wk)
 		began := time.Now()
@@ -219,7 +220,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 			cancel()
 		}
 		synctest.Wait()
-		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f1", bustest.CallKey("c1"), job), 0)
 		began := time.Now()
 		task := next(t, wk) // despite the requests that were given up
 		if d := time.Since(began); d > time.Second {
@@ -234,7 +235,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 			t.Error("a task from nowhere")
 		}
 		time.Sleep(5 * time.Second) // by now the requests have expired
-		mustAppend(t, j, workRecord("f2", callKey("c2"), job), 0)
+		bustest.MustAppend(t, j, bustest.WorkRecord("f2", bustest.CallKey("c2"), job), 0)
 		if task := next(t, wk); task.Delivered != 1 {
 			t.Errorf("delivery %d", task.Delivered)
 		}
@@ -254,19 +255,19 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 			if status != "" {
 				m.Header.Set("Status", status)
 			}
-			store(t, nc, m)
+			bustest.Store(t, nc, m)
 		}
 	}
-	mustAppend(t, j, workRecord("f1", callKey("c9"), job), 0)
+	bustest.MustAppend(t, j, bustest.WorkRecord("f1", bustest.CallKey("c9"), job), 0)
 	wk := w.worker(job, "wk")
 	if task := next(t, wk); task.Record.Call.Call != "c9" {
 		t.Errorf("task %+v", task.Record)
 	}
-	c, err := stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(toolcall.Queue{Tool: job}))
+	c, err := bustest.Stream(t, w.Bus).Consumer(t.Context(), bus.ConsumerName(toolcall.Queue{Tool: job}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
 	for { // the worker removes messages without waiting for the server
 		info, err := c.Info(ctx)
@@ -283,7 +284,7 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 func TestNextSurvivesAServerRestart(t *testing.T) {
 	b := newWorld(t, bustest.Listening())
 	b.tasksOn(b.Dial("tasks"))
-	j, err := bus.OpenJournal(t.Context(), b.Dial("engine"), "test", b.Keys(), bus.JournalOptions{})
+	j, err := journal.Open(t.Context(), b.Dial("engine"), "test", b.Keys(), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,9 +303,9 @@ func TestNextSurvivesAServerRestart(t *testing.T) {
 	}()
 	waiting(t, b.Server)
 	b.Restart()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
 	defer cancel()
-	if _, err := j.Append(ctx, workRecord("f1", callKey("c1"), job), 0); err != nil {
+	if _, err := j.Append(ctx, bustest.WorkRecord("f1", bustest.CallKey("c1"), job), 0); err != nil {
 		t.Fatal(err)
 	}
 	if task := receive(t, tasks); task.Record.ID != "f1" {
@@ -341,7 +342,7 @@ func TestNewWorkerRefuses(t *testing.T) {
 	for name, newWorker := range map[string]func() (*bus.Worker, error){
 		"space":      func() (*bus.Worker, error) { return bus.NewWorker(nc, "A.B", job, "wk", nil) },
 		"no tool":    func() (*bus.Worker, error) { return bus.NewWorker(nc, "test", "", "wk", nil) },
-		"long tool":  func() (*bus.Worker, error) { return bus.NewWorker(nc, "test", longID, "wk", nil) },
+		"long tool":  func() (*bus.Worker, error) { return bus.NewWorker(nc, "test", bustest.LongID, "wk", nil) },
 		"connection": func() (*bus.Worker, error) { return bus.NewWorker(nc, "test", job, "other", nil) },
 	} {
 		if wk, err := newWorker(); err == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
@@ -18,8 +19,8 @@ import (
 type world struct {
 	*bustest.Bus
 	t      testing.TB
-	logins map[string]string  // credentials files by principal, in a world that has them
-	opened bus.JournalOptions // of the journals of engines
+	logins map[string]string // credentials files by principal, in a world that has them
+	opened journal.Options   // of the journals of engines
 }
 
 // Tools of the tests.
@@ -89,7 +90,7 @@ func (w *world) engineOf(sp space, o bus.ServiceOptions, wrap ...func(api.Caller
 
 func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...func(api.Caller) api.Caller) *replica {
 	w.t.Helper()
-	j, err := bus.OpenJournal(context.Background(), nc, sp.name, w.Keys(), w.opened)
+	j, err := journal.Open(context.Background(), nc, sp.name, w.Keys(), w.opened)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func (w *world) engineOn(nc *nats.Conn, sp space, o bus.ServiceOptions, wrap ...
 	if o.Observer == nil {
 		o.Observer = e
 	}
-	s, err := bus.Serve(context.Background(), nc, sp.name, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+	s, err := bus.Serve(context.Background(), nc, j, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		var s api.Caller = e.As(p)
 		if p.Role == toolcall.RoleWorker {
 			s = e.Worker(p, queue)
@@ -150,7 +151,7 @@ func (w *world) clientOn(nc *nats.Conn, role toolcall.Role, name string) *bus.Cl
 }
 
 // journalWithQueue opens the journal and creates the queue of the tool job.
-func (w *world) journalWithQueue(t testing.TB) *bus.Journal {
+func (w *world) journalWithQueue(t testing.TB) *journal.Journal {
 	t.Helper()
 	j := w.Journal("test")
 	if err := j.EnsureQueue(t.Context(), toolcall.Queue{Tool: job}); err != nil {
@@ -167,7 +168,11 @@ func (w *world) tasks() {
 
 func (w *world) tasksOn(nc *nats.Conn) {
 	w.t.Helper()
-	s, err := bus.Serve(context.Background(), nc, "test", nil, bus.ServiceOptions{})
+	j, err := journal.Open(context.Background(), nc, "test", w.Keys(), journal.Options{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s, err := bus.Serve(context.Background(), nc, j, nil, bus.ServiceOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -201,7 +206,7 @@ func propose(t testing.TB, c engine.Client, calls ...message.ToolCallBlock) []*t
 // finished waits until the calls of r1 are finished.
 func finished(t testing.TB, c engine.Client, ids ...message.CallID) []*toolcall.Call {
 	t.Helper()
-	rep, err := c.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", Calls: ids, TimeoutMS: patience.Milliseconds()})
+	rep, err := c.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", Calls: ids, TimeoutMS: bustest.Patience.Milliseconds()})
 	if err != nil || !rep.Done {
 		t.Fatalf("wait: done %v, %v", rep.Done, err)
 	}

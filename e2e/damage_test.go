@@ -14,11 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -62,9 +62,9 @@ var damages = []damage{
 		return s.rewrite(s.journal("obs", "w_mail", "meta.inf"), func(b []byte) []byte { return bytes.Replace(b, []byte("ack_policy"), []byte("ack_polic}"), 1) })
 	}},
 	{"journal deleted", true, false, func(s store) bool { return s.remove(s.journal()) }},
-	{"proof deleted", true, false, func(s store) bool { return s.remove(s.stream(bus.LedgerName(space))) }},
+	{"proof deleted", true, false, func(s store) bool { return s.remove(s.stream(journal.LedgerName(space))) }},
 	{"journal and proof deleted", true, true, func(s store) bool {
-		return s.remove(s.journal()) && s.remove(s.stream(bus.LedgerName(space)))
+		return s.remove(s.journal()) && s.remove(s.stream(journal.LedgerName(space)))
 	}},
 	{"store deleted", true, true, func(s store) bool { return s.remove(s.dir) }},
 	{"garbage appended", false, false, store.garbage},

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -38,7 +38,7 @@ type watcher struct {
 }
 
 // observe follows j until the test ends.
-func observe(t testing.TB, j *bus.Journal) *observer {
+func observe(t testing.TB, j *journal.Journal) *observer {
 	t.Helper()
 	o := &observer{
 		t: t, calls: map[toolcall.Key]*toolcall.Call{}, eventRecords: map[toolcall.Key][]toolcall.JournalEntry{},

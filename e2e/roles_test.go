@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -50,7 +51,7 @@ func (w *world) serve(name string, more ...string) *process {
 	if err := os.MkdirAll(filepath.Dir(anchor), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := bus.CreateAnchor(anchor); err != nil { // the test made the keys, so no engine has created an anchor for a new journal
+	if err := journal.CreateAnchor(anchor); err != nil { // the test made the keys, so no engine has created an anchor for a new journal
 		w.t.Fatal(err)
 	}
 	argv := append([]string{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
@@ -77,7 +78,7 @@ func (s *servers) leader() *process {
 	eventually(s.t, "the journal has a leader", func() bool {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 		defer cancel()
-		all, err := bus.Replication(ctx, s.conn, space)
+		all, err := journal.Replication(ctx, s.conn, space)
 		if err != nil || all[0].Leader == "" {
 			return false
 		}
@@ -99,7 +100,7 @@ func (s *servers) whole() {
 	eventually(s.t, "every server has every message", func() bool {
 		ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Second)
 		defer cancel()
-		all, err := bus.Replication(ctx, s.conn, space)
+		all, err := journal.Replication(ctx, s.conn, space)
 		if err != nil || len(all) == 0 {
 			return false
 		}

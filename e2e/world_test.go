@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -43,7 +43,7 @@ type world struct {
 	obs  *observer
 	conn *nats.Conn // the test's own connection, with all rights
 
-	records *bus.Journal // over conn
+	records *journal.Journal // over conn
 
 	*dice // for the test's own goroutine
 
@@ -178,10 +178,10 @@ func (w *world) seen() bool {
 }
 
 // journal opens the journal as an engine would.
-func (w *world) journal(nc *nats.Conn) *bus.Journal {
+func (w *world) journal(nc *nats.Conn) *journal.Journal {
 	w.t.Helper()
-	j, _, err := persist(requestLimit, "open the journal", func(ctx context.Context) (*bus.Journal, error) {
-		return bus.OpenJournal(ctx, nc, space, w.keys, bus.JournalOptions{})
+	j, _, err := persist(requestLimit, "open the journal", func(ctx context.Context) (*journal.Journal, error) {
+		return journal.Open(ctx, nc, space, w.keys, journal.Options{})
 	})
 	if err != nil {
 		w.t.Fatal(err)

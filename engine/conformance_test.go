@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/engine/journaltest"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -33,7 +34,7 @@ func onJetStream(t *testing.T) newJournal {
 		}
 		t.Cleanup(nc.Close)
 		space := toolcall.SpaceID(fmt.Sprint("s", spaces.Add(1)))
-		j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
+		j, err := journal.Open(t.Context(), nc, space, b.Keys(), journal.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -203,7 +203,7 @@ func WithPolicyText(f func(bundle string) (api.PolicyTextReply, bool)) Option {
 	return func(c *config) error { c.policyText = f; return nil }
 }
 
-// Proofs proves the contents of a journal; bus.Proofs implements it.
+// Proofs proves the contents of a journal; journal.Proofs implements it.
 type Proofs interface {
 	// ProofStatus reports how far the journal is signed; with verify, it starts verifying it.
 	ProofStatus(ctx context.Context, verify bool) (api.ProofStatusReply, error)

@@ -28,7 +28,7 @@ func TestOwed(t *testing.T) {
 		e.view.Apply(&toolcall.EventRecord{Call: &c, Path: []toolcall.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
 		call.First = c.First // every event record of a call has it
 		got := e.Owed()
-		least := step.records << 10 // the size of a record that tests of package bus measure
+		least := step.records << 10 // the size of a record that tests of package journal measure
 		if step.state == message.ToolCallAsking || step.state == message.ToolCallPending {
 			least += int64(len(input)) // for an edit
 		}

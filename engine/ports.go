@@ -9,7 +9,7 @@ import (
 )
 
 // Journal is the one durable store: an ordered log of event records and streamed events.
-// NewMemory in this package and bus.Journal on JetStream implement it, and
+// NewMemory in this package and journal.Journal on JetStream implement it, and
 // engine/journaltest tests both against the same contract. All methods may be called from
 // many goroutines at once.
 type Journal interface {

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/askance-dev/askance/message/redact"
-
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/redact"
 	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
 )

@@ -11,7 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
+
 	"github.com/nats-io/nats-server/v2/server"
 )
 
@@ -20,7 +21,7 @@ import (
 // Acknowledged records survive and clients reconnect. After an error the server is down:
 // end the process.
 func (s *Server) Recover(ctx context.Context) (bool, error) {
-	h, ok := errors.AsType[*bus.HealthError](s.Health())
+	h, ok := errors.AsType[*journal.HealthError](s.Health())
 	if !ok || len(h.Broken) == 0 || !s.hasRoom() {
 		return false, nil
 	}
@@ -38,7 +39,7 @@ func (s *Server) Recover(ctx context.Context) (bool, error) {
 // stop stops the server and removes the indexes of broken streams, which count a record
 // that was not written.
 func (s *Server) stop() error {
-	broken, _ := errors.AsType[*bus.HealthError](s.Health())
+	broken, _ := errors.AsType[*journal.HealthError](s.Health())
 	s.runningServer().Shutdown()
 	s.runningServer().WaitForShutdown()
 	if broken == nil {
@@ -101,7 +102,7 @@ func (s *Server) Health() error {
 	if h.StatusCode == http.StatusOK {
 		return nil
 	}
-	e := &bus.HealthError{}
+	e := &journal.HealthError{}
 	for _, p := range h.Errors {
 		e.Problems = append(e.Problems, p.Error)
 		if p.Type == server.HealthzErrorStream && strings.Contains(p.Error, "write error") {

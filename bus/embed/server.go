@@ -3,7 +3,7 @@
 // [Start] returns a [Server] that keeps its streams in one folder; a lock
 // ensures that only one server uses the folder. The server survives a full disk:
 // [Server.Recover] restarts it when there is room again. [Server.Health],
-// [Server.Room] and [Server.Durability] fit into [bus.JournalOptions].
+// [Server.Room] and [Server.Durability] fit into [journal.Options].
 //
 // The package knows nothing about calls, and only the folders of journals.
 package embed
@@ -35,6 +35,7 @@ import (
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -48,7 +49,7 @@ type Options struct {
 	// opens no socket and only Connect reaches it.
 	Listen string
 	// Durability is fsynced (the default) or cached.
-	Durability bus.Durability
+	Durability journal.Durability
 	// MaxStore limits the disk space of all streams, in bytes. 0 means their size at
 	// the start plus three quarters of the free disk space.
 	MaxStore int64
@@ -101,7 +102,7 @@ type Server struct {
 	opts       *server.Options               // for a restart, with the port in use
 	log        *slog.Logger
 	lock       io.Closer
-	durability bus.Durability
+	durability journal.Durability
 	password   string // of the in-process user; "" if there are no users
 	account    string // the NATS account of the journals
 	login      string // credentials file of Connect; "" without Trust
@@ -115,7 +116,7 @@ type Server struct {
 // *message.Error and can wrap [ErrStoreLocked] or [ErrStoreUnwritable].
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{durability: o.Durability, log: o.Logger}
-	s.durability = cmp.Or(s.durability, bus.DurabilityFsynced)
+	s.durability = cmp.Or(s.durability, journal.DurabilityFsynced)
 	opts, err := s.serverOptions(o)
 	if err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 // Check returns why [Start] would refuse the options, and starts nothing.
 func (o Options) Check() error {
 	s := &Server{durability: o.Durability}
-	s.durability = cmp.Or(s.durability, bus.DurabilityFsynced)
+	s.durability = cmp.Or(s.durability, journal.DurabilityFsynced)
 	_, err := s.serverOptions(o)
 	return err
 }
@@ -198,14 +199,14 @@ func (s *Server) serverOptions(o Options) (*server.Options, error) {
 	switch {
 	case o.StoreDir == "":
 		return nil, invalid("the store folder is not set", "name one")
-	case s.durability != bus.DurabilityFsynced && s.durability != bus.DurabilityCached:
+	case s.durability != journal.DurabilityFsynced && s.durability != journal.DurabilityCached:
 		return nil, invalid("an embedded server cannot have the durability "+errtext.Quote(string(s.durability)), "use fsynced or cached")
 	case o.MaxStore < 0 || o.MaxPayload < 0:
 		return nil, invalid("a limit is negative", "use 0 for the default")
 	}
 	opts := &server.Options{
 		ServerName: "askance",
-		JetStream:  true, StoreDir: o.StoreDir, SyncAlways: s.durability == bus.DurabilityFsynced,
+		JetStream:  true, StoreDir: o.StoreDir, SyncAlways: s.durability == journal.DurabilityFsynced,
 		MaxPayload: o.MaxPayload,
 		DontListen: o.Listen == "", NoSigs: true,
 		PingInterval: clientPing, MaxPingsOut: maxPingsOut,
@@ -310,7 +311,7 @@ func (s *Server) Certificate() []byte {
 }
 
 // Durability returns what an acknowledgement of this server means.
-func (s *Server) Durability() bus.Durability { return s.durability }
+func (s *Server) Durability() journal.Durability { return s.durability }
 
 // Close stops the server and waits until it has stopped. It may be called again, and is
 // safe for concurrent use.

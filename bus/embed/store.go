@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
 	"github.com/nats-io/nats-server/v2/server"
@@ -261,12 +261,12 @@ func bytesIn(dir string) (sum int64, err error) {
 }
 
 // Room returns how much can be stored within the limit and the free disk space.
-func (s *Server) Room() bus.Room {
+func (s *Server) Room() journal.Room {
 	info, err := s.runningServer().Jsz(&server.JSzOptions{})
 	if err != nil || info.Disabled {
-		return bus.Room{} // unknown
+		return journal.Room{} // unknown
 	}
-	r := bus.Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
+	r := journal.Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
 	if free, known := FreeDisk(s.opts.StoreDir); known {
 		r.Free, r.Disk = min(r.Free, free), free
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
@@ -31,7 +32,7 @@ var rules []byte
 // house is everything except the model: a journal, a policy, tools and an engine.
 type house struct {
 	engine  *engine.Engine
-	journal *bus.Journal
+	journal *journal.Journal
 	tools   []engine.Tool
 	log     *slog.Logger
 	close   []func()
@@ -81,11 +82,11 @@ func (h *house) openJournal(ctx context.Context, dir string) error {
 	}
 	h.close = append(h.close, server.Close)
 	anchorFile := filepath.Join(dir, "anchor")
-	keys, err := bus.LoadOrCreateSpaceKeys(filepath.Join(dir, "engine.key"), anchorFile)
+	keys, err := journal.LoadOrCreateSpaceKeys(filepath.Join(dir, "engine.key"), anchorFile)
 	if err != nil {
 		return err
 	}
-	anchor, err := bus.OpenAnchor(anchorFile, space, keys)
+	anchor, err := journal.OpenAnchor(anchorFile, space, keys)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (h *house) openJournal(ctx context.Context, dir string) error {
 		return err
 	}
 	h.close = append(h.close, nc.Close)
-	h.journal, err = bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Anchor: anchor})
+	h.journal, err = journal.Open(ctx, nc, space, keys, journal.Options{Anchor: anchor})
 	return err
 }
 

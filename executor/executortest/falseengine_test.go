@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -185,7 +186,7 @@ func TestFalseEngine(t *testing.T) {
 func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine, stop func()) {
 	t.Helper()
 	nc := connect(t, b, "engine")
-	j, err := bus.OpenJournal(t.Context(), nc, "space", b.Keys(), bus.JournalOptions{})
+	j, err := journal.Open(t.Context(), nc, "space", b.Keys(), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,7 @@ func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine,
 	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, "space", func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, j, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		return e.Worker(p, queue)
 	}, bus.ServiceOptions{Observer: e})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
@@ -87,7 +88,7 @@ const lease = 3 * time.Second
 func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) (e *engine.Engine, stop func()) {
 	t := r.t
 	nc := connect(t, b, "engine")
-	j, err := bus.OpenJournal(t.Context(), nc, space, b.Keys(), bus.JournalOptions{})
+	j, err := journal.Open(t.Context(), nc, space, b.Keys(), journal.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,7 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) (e *eng
 	if err := e.Start(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, space, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+	s, err := bus.Serve(context.WithoutCancel(t.Context()), nc, j, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		if p.Role == toolcall.RoleWorker {
 			return e.Worker(p, queue)
 		}

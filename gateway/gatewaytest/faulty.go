@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -32,7 +32,7 @@ func (s *Space) Break(f Fault) { s.fault.kind.Store(int32(f)) }
 
 // faulty is a journal that can be broken.
 type faulty struct {
-	*bus.Journal
+	*journal.Journal
 	kind atomic.Int32
 }
 

@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/bus/creds"
-
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
@@ -27,8 +27,8 @@ type Space struct {
 
 	w        *World
 	nc       *nats.Conn
-	journal  *bus.Journal
-	proofs   *bus.Proofs
+	journal  *journal.Journal
+	proofs   *journal.Proofs
 	fault    *faulty
 	tools    []engine.Tool
 	released chan struct{}
@@ -45,14 +45,14 @@ func (w *World) space(id toolcall.SpaceID) *Space {
 	s := &Space{ID: id, w: w, tools: append(tools(w.t), w.o.tools...), released: make(chan struct{})}
 	s.nc = w.conn(creds.EngineName)
 	var err error
-	if s.journal, err = bus.OpenJournal(w.t.Context(), s.nc, id, w.keys, bus.JournalOptions{Durability: bus.DurabilityCached}); err != nil {
+	if s.journal, err = journal.Open(w.t.Context(), s.nc, id, w.keys, journal.Options{Durability: journal.DurabilityCached}); err != nil {
 		w.t.Fatalf("open the journal of %s: %v", id, err)
 	}
-	ledger, err := bus.OpenLedger(w.t.Context(), s.journal, bus.LedgerOptions{Existing: true, Engine: creds.EngineName})
+	ledger, err := journal.OpenLedger(w.t.Context(), s.journal, journal.LedgerOptions{Existing: true, Engine: creds.EngineName})
 	if err != nil {
 		w.t.Fatalf("open the ledger of %s: %v", id, err)
 	}
-	s.proofs = bus.NewProofs(ledger)
+	s.proofs = journal.NewProofs(ledger)
 	s.fault = &faulty{Journal: s.journal}
 	s.start()
 	w.t.Cleanup(s.stop)
@@ -88,7 +88,7 @@ func (s *Space) start() {
 	if err != nil {
 		t.Fatalf("start the engine of %s: %v", s.ID, err)
 	}
-	service, err := bus.Serve(context.Background(), s.nc, s.ID, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
+	service, err := bus.Serve(context.Background(), s.nc, s.journal, func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		if p.Role == toolcall.RoleWorker {
 			return e.Worker(p, queue)
 		}
@@ -136,12 +136,12 @@ func (s *Space) Gateway() *gateway.Space {
 }
 
 // Journal returns the space's journal.
-func (s *Space) Journal() *bus.Journal { return s.journal }
+func (s *Space) Journal() *journal.Journal { return s.journal }
 
 // Outbox opens the outbox of the space, as another process would.
-func (s *Space) Outbox() *bus.Outbox {
+func (s *Space) Outbox() *journal.Outbox {
 	s.w.t.Helper()
-	o, err := bus.OpenOutbox(context.Background(), s.journal)
+	o, err := journal.OpenOutbox(context.Background(), s.journal)
 	if err != nil {
 		s.w.t.Fatalf("open the outbox of %s: %v", s.ID, err)
 	}

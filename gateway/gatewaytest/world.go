@@ -9,12 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/askance-dev/askance/bus/embed"
-	"github.com/askance-dev/askance/bus/keyfile"
-
 	"github.com/nats-io/nats-server/v2/server/ats"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 )
@@ -104,7 +103,7 @@ func New(t testing.TB, opts ...Option) *World {
 	if w.keys, err = keyfile.New(); err != nil {
 		t.Fatalf("make keys: %v", err)
 	}
-	if w.bus, err = embed.Start(t.Context(), embed.Options{StoreDir: w.o.dir, Durability: bus.DurabilityCached}); err != nil {
+	if w.bus, err = embed.Start(t.Context(), embed.Options{StoreDir: w.o.dir, Durability: journal.DurabilityCached}); err != nil {
 		t.Fatalf("start NATS: %v", err)
 	}
 	t.Cleanup(w.bus.Close)

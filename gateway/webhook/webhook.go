@@ -122,7 +122,7 @@ func (w *Webhooks) isCurrent(ctx context.Context, n *Notice) (bool, error) {
 
 var errBehind = errors.New("the state of the call is older than its record")
 
-// Outbox stores the pending messages of each destination, as bus.Outbox does. It is
+// Outbox stores the pending messages of each destination, as journal.Outbox does. It is
 // safe for concurrent use.
 type Outbox interface {
 	// Follow calls f, in separate goroutines, with event records for a destination

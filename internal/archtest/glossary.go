@@ -35,7 +35,7 @@ var Glossary = []Term{
 	{"lease", "a worker's time-limited claim on a running call", "toolcall.StartReply", nil},
 	{"blocked", "needs an operator: the outcome is unknown, the retries are exhausted or no worker takes it", "toolcall.Blocked", nil},
 	{"resolve", "an operator states the outcome of a call whose outcome is unknown", "toolcall.ResolveRequest", nil},
-	{"journal", "the stream that keeps everything", "bus.Journal", nil},
+	{"journal", "the stream that keeps everything", "bus/journal.Journal", nil},
 	{"event record", "one entry of the journal that changes an entity", "toolcall.EventRecord", []string{"fact", "facts"}},
 	{"entity", "what one compare-and-swap protects: a call, reply, session or standing approval", "bus.Entity", nil},
 	{"dead letter", "a message that was abandoned after its last retry", "toolcall.DeadLetter", []string{"bury", "buried", "dig"}},

@@ -61,7 +61,7 @@ func core() []Row {
 	return []Row{
 		{
 			Folder:    ".",
-			Own:       []string{"message", "message/api", "toolcall", "permission", "engine", "executor", "bus", "bus/keyfile", "bus/creds", "bus/embed", "internal/plainfile"},
+			Own:       []string{"message", "message/api", "toolcall", "permission", "engine", "executor", "bus", "bus/keyfile", "bus/creds", "bus/embed", "bus/journal", "internal/plainfile"},
 			Libraries: []string{"github.com/google/jsonschema-go", "github.com/nats-io/nats.go"},
 			Why:       "the short way into a Go program: it joins engine, executor and bus, and makes schemas of Go types",
 		},
@@ -269,15 +269,27 @@ func around() []Row {
 		},
 		{
 			Folder:    "bus",
-			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/keyfile", "bus/internal", "bus/internal/archive", "internal/plainfile", "internal/capacity"},
+			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/internal", "bus/internal/jsapi", "internal/capacity"},
 			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},
-			Why:       "the only folder that knows NATS; it satisfies the interfaces of engine and executor without knowing either",
+			Why:       "what is asked over NATS, and who may ask it; it satisfies the interfaces of engine and executor without knowing either, and knows the journal only by an interface",
+		},
+		{
+			Folder:    "bus/journal",
+			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus", "bus/keyfile", "bus/internal", "bus/internal/archive", "bus/internal/jsapi", "internal/plainfile"},
+			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},
+			Why:       "what is stored on NATS, and how it is proved; it satisfies the journal that engine declares without knowing it",
 		},
 		{
 			Folder:    "bus/internal/archive",
 			Own:       []string{"toolcall", "message/proof"},
 			Libraries: []string{"github.com/klauspost/compress"},
 			Why:       "archived records are lines of JSON in zstd frames: it knows neither NATS nor where files are",
+		},
+		{
+			Folder:    "bus/internal/jsapi",
+			Own:       []string{"message"},
+			Libraries: []string{"github.com/nats-io/nats.go"},
+			Why:       "bus and its journal send requests to a NATS server, repeat them and word their errors in the same way",
 		},
 		{
 			Folder:    "bus/internal",
@@ -298,7 +310,7 @@ func around() []Row {
 		},
 		{
 			Folder:    "bus/embed",
-			Own:       []string{"message", "toolcall", "bus", "bus/creds", "bus/internal"},
+			Own:       []string{"message", "toolcall", "bus", "bus/creds", "bus/internal", "bus/journal"},
 			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nats-server/v2", "github.com/gofrs/flock"},
 			Why:       "it runs the NATS server in the process; clients and workers do not link it (flock: two servers on one folder would damage the journal)",
 		},

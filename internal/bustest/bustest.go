@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -37,7 +38,7 @@ func In(dir string) Option { return func(o *embed.Options) { o.StoreDir = dir } 
 
 // Fsynced makes the server write through to the disk. The default is cached, which is faster and
 // equally safe against anything that a test can do.
-func Fsynced() Option { return func(o *embed.Options) { o.Durability = bus.DurabilityFsynced } }
+func Fsynced() Option { return func(o *embed.Options) { o.Durability = journal.DurabilityFsynced } }
 
 // Listening opens a TCP socket on a free loopback port. It does not work inside a bubble.
 func Listening() Option { return func(o *embed.Options) { o.Listen = FreeAddress() } }
@@ -56,7 +57,7 @@ type Bus struct {
 // New starts a server, which stops when the test ends.
 func New(t testing.TB, opts ...Option) *Bus {
 	t.Helper()
-	o := embed.Options{Durability: bus.DurabilityCached}
+	o := embed.Options{Durability: journal.DurabilityCached}
 	for _, f := range opts {
 		f(&o)
 	}
@@ -121,15 +122,15 @@ func (b *Bus) Dial(principal string) *nats.Conn {
 }
 
 // Journal opens a space's journal on its own connection.
-func (b *Bus) Journal(space toolcall.SpaceID) *bus.Journal {
+func (b *Bus) Journal(space toolcall.SpaceID) *journal.Journal {
 	b.t.Helper()
-	return b.JournalWith(space, bus.JournalOptions{Durability: b.Durability(), Health: b.Health, Room: b.Room})
+	return b.JournalWith(space, journal.Options{Durability: b.Durability(), Health: b.Health, Room: b.Room})
 }
 
 // JournalWith is like Journal, with options.
-func (b *Bus) JournalWith(space toolcall.SpaceID, o bus.JournalOptions) *bus.Journal {
+func (b *Bus) JournalWith(space toolcall.SpaceID, o journal.Options) *journal.Journal {
 	b.t.Helper()
-	j, err := bus.OpenJournal(context.Background(), b.Conn("engine"), space, b.keys, o)
+	j, err := journal.Open(context.Background(), b.Conn("engine"), space, b.keys, o)
 	if err != nil {
 		b.t.Fatalf("open journal: %v", err)
 	}

@@ -1,4 +1,4 @@
-// Command fill writes a journal with many finished and open calls, using only package bus,
+// Command fill writes a journal with many finished and open calls, using only package journal,
 // to measure how starts, readers and audits scale:
 //
 //	go run ./e2e/internal/fill -data DIR -finished 1000000 -open 10000
@@ -20,6 +20,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -45,14 +46,14 @@ func main() {
 func fill(ctx context.Context, dir string, finished, open, input int, prefix string, sign bool) error {
 	space := toolcall.SpaceID("default")
 	anchorPath := filepath.Join(dir, "anchors", string(space))
-	keys, err := bus.LoadOrCreateSpaceKeys(filepath.Join(dir, "engine.key"), anchorPath)
+	keys, err := journal.LoadOrCreateSpaceKeys(filepath.Join(dir, "engine.key"), anchorPath)
 	if err != nil {
 		return err
 	}
 	if err := keys.WritePublic(filepath.Join(dir, "engine.pub")); err != nil {
 		return err
 	}
-	server, err := embed.Start(ctx, embed.Options{StoreDir: filepath.Join(dir, "nats"), Durability: bus.DurabilityCached})
+	server, err := embed.Start(ctx, embed.Options{StoreDir: filepath.Join(dir, "nats"), Durability: journal.DurabilityCached})
 	if err != nil {
 		return err
 	}
@@ -62,12 +63,12 @@ func fill(ctx context.Context, dir string, finished, open, input int, prefix str
 		return err
 	}
 	defer nc.Close()
-	anchor, err := bus.OpenAnchor(anchorPath, space, keys)
+	anchor, err := journal.OpenAnchor(anchorPath, space, keys)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = anchor.Close() }()
-	j, err := bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: bus.DurabilityCached, Anchor: anchor})
+	j, err := journal.Open(ctx, nc, space, keys, journal.Options{Durability: journal.DurabilityCached, Anchor: anchor})
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func fill(ctx context.Context, dir string, finished, open, input int, prefix str
 	if !sign {
 		return nil
 	}
-	ledger, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: "fill"})
+	ledger, err := journal.OpenLedger(ctx, j, journal.LedgerOptions{Engine: "fill"})
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func fill(ctx context.Context, dir string, finished, open, input int, prefix str
 }
 
 type writer struct {
-	journal *bus.Journal
+	journal *journal.Journal
 	space   toolcall.SpaceID
 	input   string
 	prefix  string

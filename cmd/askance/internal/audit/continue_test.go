@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/audit"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -23,8 +24,8 @@ import (
 type verified struct {
 	t      *testing.T
 	bus    *bustest.Bus
-	j      *bus.Journal
-	l      *bus.Ledger
+	j      *journal.Journal
+	l      *journal.Ledger
 	path   string
 	change uint64 // this record reads back changed
 	keys   toolcall.KeySet
@@ -37,7 +38,7 @@ func newVerified(t *testing.T) *verified {
 	b := bustest.New(t)
 	v := &verified{t: t, bus: b, j: b.Journal("test"), path: filepath.Join(t.TempDir(), "verified", "test"), keys: toolcall.NewKeySet(b.Keys().Public()), last: map[int]uint64{}}
 	var err error
-	if v.l, err = bus.OpenLedger(t.Context(), v.j, bus.LedgerOptions{Engine: "e"}); err != nil {
+	if v.l, err = journal.OpenLedger(t.Context(), v.j, journal.LedgerOptions{Engine: "e"}); err != nil {
 		t.Fatal(err)
 	}
 	return v
@@ -72,7 +73,7 @@ func (v *verified) verify(full bool, o proof.Options) (r *proof.Report, why stri
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	s.Verified = bus.NewVerified(v.l, v.path)
+	s.Verified = journal.NewVerified(v.l, v.path)
 	records := s.Records
 	s.Records = func(after uint64) iter.Seq2[proof.Record, error] {
 		return func(yield func(proof.Record, error) bool) {

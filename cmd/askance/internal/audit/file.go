@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -279,9 +280,9 @@ type Source struct {
 	Checkpoints func(after uint64) iter.Seq2[proof.Record, error]
 
 	// Flaws are what the journal lacks according to an anchor that the auditor can read.
-	Flaws []bus.Flaw
+	Flaws []journal.Flaw
 	// Verified records verifications; nil: they are not recorded.
-	Verified *bus.Verified
+	Verified *journal.Verified
 
 	// load reads one record again. It returns nil without an error if there is none, or if it
 	// is not near the last record of the file.
@@ -293,26 +294,26 @@ type Source struct {
 
 // Open opens a journal through an engine, or in a folder. It does not see what is stored after
 // Open. It counts the checkpoints before the records, so that the records that they cover exist.
-func Open(ctx context.Context, a bus.Auditing, space toolcall.SpaceID) (*Source, error) {
+func Open(ctx context.Context, a journal.Auditing, space toolcall.SpaceID) (*Source, error) {
 	signed, err := a.Records(ctx, bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
-	journal, err := a.Records(ctx, bus.RecordsRequest{V: 1, Limit: 1})
+	written, err := a.Records(ctx, bus.RecordsRequest{V: 1, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
 	walk := func(of bus.AuditOf, last uint64) func(uint64) iter.Seq2[proof.Record, error] {
-		return func(after uint64) iter.Seq2[proof.Record, error] { return bus.Walk(ctx, a, of, after, last) }
+		return func(after uint64) iter.Seq2[proof.Record, error] { return journal.Walk(ctx, a, of, after, last) }
 	}
 	return &Source{
-		Space: space, First: journal.First, Last: journal.Last,
-		Records: walk(bus.AuditJournal, journal.Last), Checkpoints: walk(bus.AuditCheckpoints, signed.Last),
+		Space: space, First: written.First, Last: written.Last,
+		Records: walk(bus.AuditJournal, written.Last), Checkpoints: walk(bus.AuditCheckpoints, signed.Last),
 		load: func(seq uint64) (*proof.Record, error) { return loadRecord(ctx, a, seq) },
 	}, nil
 }
 
-func loadRecord(ctx context.Context, a bus.Auditing, seq uint64) (*proof.Record, error) {
+func loadRecord(ctx context.Context, a journal.Auditing, seq uint64) (*proof.Record, error) {
 	rep, err := a.Records(ctx, bus.RecordsRequest{V: 1, After: seq - 1, Limit: 1})
 	if err != nil || len(rep.Records) == 0 || rep.Records[0].Seq != seq {
 		return nil, err
@@ -360,13 +361,13 @@ func (s *Source) Verify(o proof.Options) (*proof.Report, error) {
 		}
 	}
 	var err error
-	if o.Losses, err = proof.Losses(bus.Bodies(s.Checkpoints(lossesAfter)), o.Keys); err != nil {
+	if o.Losses, err = proof.Losses(journal.Bodies(s.Checkpoints(lossesAfter)), o.Keys); err != nil {
 		return nil, err
 	}
-	if o.Archives, err = proof.Archives(bus.Bodies(s.Checkpoints(archivesAfter)), o.Keys); err != nil {
+	if o.Archives, err = proof.Archives(journal.Bodies(s.Checkpoints(archivesAfter)), o.Keys); err != nil {
 		return nil, err
 	}
-	r, err := proof.Verify(bus.Bodies(s.Checkpoints(place)), s.Records(after), o)
+	r, err := proof.Verify(journal.Bodies(s.Checkpoints(place)), s.Records(after), o)
 	if err == nil && s.damage != "" && r.OK {
 		r.OK, r.Found = false, 1
 		r.Findings = append(r.Findings, proof.Finding{Kind: proof.Truncated, Seq: r.Last, What: s.damage})
@@ -383,8 +384,8 @@ func (s *Source) addFlaws(r *proof.Report) {
 	for _, f := range s.Flaws {
 		kind := proof.RolledBack
 		switch f.Kind {
-		case bus.FlawTail, bus.FlawJournalGone:
-		case bus.FlawProof, bus.FlawBadAnchor:
+		case journal.FlawTail, journal.FlawJournalGone:
+		case journal.FlawProof, journal.FlawBadAnchor:
 			kind = proof.LostCheckpoint
 		default:
 			continue // the records themselves show it

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/audit"
 	"github.com/askance-dev/askance/internal/mutatetest"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -115,7 +116,7 @@ func newStored(t testing.TB, through int, compact bool) *stored {
 	return &stored{records: records, checkpoints: []proof.Record{checkpoint}}
 }
 
-func open(t testing.TB, a bus.Auditing) *audit.Source {
+func open(t testing.TB, a journal.Auditing) *audit.Source {
 	t.Helper()
 	s, err := audit.Open(t.Context(), a, "test")
 	if err != nil {

@@ -30,6 +30,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
@@ -96,7 +97,7 @@ func (b *bench) open(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	c := node.Config{Dir: node.Dir(b.cfg.Dir), Space: space, Durability: b.cfg.Durability, Policy: []string{policy}, Tools: declared, Local: &registry}
-	if c.Durability == bus.DurabilityQuorum {
+	if c.Durability == journal.DurabilityQuorum {
 		if b.cluster, err = embed.StartCluster(ctx, b.cfg.Dir, clusterSize); err != nil {
 			return nil, err
 		}

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/pprof/profile"
+	"github.com/askance-dev/askance/bus/journal"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/google/pprof/profile"
 )
 
 func TestPercentile(t *testing.T) {
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 func TestRecordsAreCounted(t *testing.T) {
 	phases := map[string]bool{}
 	r, err := Run(t.Context(), Config{
-		Dir: t.TempDir(), Durability: bus.DurabilityCached, Concurrency: 3, Calls: 12, Duration: time.Second, RecordBytes: 64,
+		Dir: t.TempDir(), Durability: journal.DurabilityCached, Concurrency: 3, Calls: 12, Duration: time.Second, RecordBytes: 64,
 		Workloads: []string{"local", "full"}, Open: 500, Progress: func(phase string, done float64) { phases[phase] = done <= 1 || strings.HasPrefix(phase, "bare") },
 	})
 	if err != nil {
@@ -113,11 +113,11 @@ func TestRecordsAreCounted(t *testing.T) {
 
 // TestQuorum measures on three servers.
 func TestQuorum(t *testing.T) {
-	r, err := Run(t.Context(), Config{Dir: t.TempDir(), Durability: bus.DurabilityQuorum, Concurrency: 3, Calls: 6, Duration: 100 * time.Millisecond, RecordBytes: 64, Workloads: []string{"full"}})
+	r, err := Run(t.Context(), Config{Dir: t.TempDir(), Durability: journal.DurabilityQuorum, Concurrency: 3, Calls: 6, Duration: 100 * time.Millisecond, RecordBytes: 64, Workloads: []string{"full"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := r.Workloads[0]; r.Durability != string(bus.DurabilityQuorum) || w.Records != 24 || w.PerCall.MessagesIn < 3*w.RecordsPerCall {
+	if w := r.Workloads[0]; r.Durability != string(journal.DurabilityQuorum) || w.Records != 24 || w.PerCall.MessagesIn < 3*w.RecordsPerCall {
 		t.Errorf("durability %s, workload %+v: want 4 records of each call, each at three servers", r.Durability, w)
 	}
 }
@@ -214,7 +214,7 @@ func TestEveryStageHasSamples(t *testing.T) {
 func profiledRun(t *testing.T, dir string) Outcome {
 	t.Helper()
 	r, err := Run(t.Context(), Config{
-		Dir: dir, Durability: bus.DurabilityCached, Concurrency: 16, Duration: 2 * time.Second, RecordBytes: 64,
+		Dir: dir, Durability: journal.DurabilityCached, Concurrency: 16, Duration: 2 * time.Second, RecordBytes: 64,
 		Workloads: []string{"full"}, Profile: true,
 	})
 	if err != nil {

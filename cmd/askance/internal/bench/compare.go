@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 )
 
 // Comparison compares a report with an earlier one. It draws no conclusion, because
@@ -103,7 +103,7 @@ func (c *Comparison) addStages(old, now Outcome) {
 // Config says what to measure.
 type Config struct {
 	Dir         string // for the journal; should be empty, and on the disk to measure
-	Durability  bus.Durability
+	Durability  journal.Durability
 	Concurrency int           // callers at once
 	Calls       int           // of each workload; 0: as many as fit into Duration
 	Duration    time.Duration // of each workload and each bare run

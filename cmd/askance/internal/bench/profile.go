@@ -121,7 +121,7 @@ var stages = []stage{
 		"bus.(*watcher)", "bus.(*Journal).Watch", "engine/internal/view.", "engine/internal/activity.", "engine/internal/store.(*Store).Follow", "engine/internal/store.watcher",
 	}},
 	{name: "publish", what: "records written to the journal", innermost: []string{
-		"bus.(*Journal).Append", "bus.(*Journal).newAppend", "bus.(*appending)", "bus.(*chain)", "bus.Direct", "engine/internal/store.",
+		"bus.(*Journal).Append", "bus.(*Journal).newAppend", "bus.(*appending)", "bus.(*chain)", "journal.Direct", "engine/internal/store.",
 	}},
 	{name: "hand out", what: "tasks to workers, and the start of attempts", innermost: []string{
 		"bus.(*Worker)", "bus.(*fetcher)", "bus.(*handing)", "bus.(*Service).next", "engine.(*Port).start", "engine.(*workers).startAttempt", "executor.(*Worker)", "executor.(*attempt).start",

@@ -14,7 +14,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/audit"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
@@ -28,7 +28,7 @@ import (
 
 // auditor is an engine over NATS, or a data folder, as an auditor uses it.
 type auditor interface {
-	bus.Auditing
+	journal.Auditing
 	Checkpoint(ctx context.Context) (*proof.Checkpoint, error)
 }
 
@@ -277,7 +277,7 @@ record shows, so the receipt proves that as well.`,
 		ValidArgsFunction: env.completeCalls(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			return env.withCall(c.Context(), toolcall.RoleAuditor, &ad, func(l *link, call *toolcall.Call) error {
-				r, err := bus.MakeReceipt(c.Context(), l.audit, call.Key)
+				r, err := journal.MakeReceipt(c.Context(), l.audit, call.Key)
 				if err != nil {
 					return err
 				}

@@ -12,7 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/bench"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
@@ -47,8 +47,8 @@ callers, engine, worker and server together. Judge a change by these figures.`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
-			if cfg.Durability = bus.Durability(env.cfg.Durability); cfg.Durability != bus.DurabilityQuorum {
-				if cfg.Durability, err = env.cfg.embeddedDurability(bus.DurabilityCached); err != nil {
+			if cfg.Durability = journal.Durability(env.cfg.Durability); cfg.Durability != journal.DurabilityQuorum {
+				if cfg.Durability, err = env.cfg.embeddedDurability(journal.DurabilityCached); err != nil {
 					return err
 				}
 			}

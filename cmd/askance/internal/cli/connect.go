@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
@@ -35,13 +36,13 @@ const greetTimeout = 2 * time.Second
 // link is one principal's access to the calls.
 type link struct {
 	engine.Client
-	conn  *nats.Conn                               // nil for a folder
-	roles []toolcall.Role                          // of the token over HTTP
-	live  bool                                     // an engine runs, so more events can come
-	audit auditor                                  // for auditors
-	exam  func(context.Context) (*bus.Exam, error) // for a folder that an auditor reads
+	conn  *nats.Conn                                   // nil for a folder
+	roles []toolcall.Role                              // of the token over HTTP
+	live  bool                                         // an engine runs, so more events can come
+	audit auditor                                      // for auditors
+	exam  func(context.Context) (*journal.Exam, error) // for a folder that an auditor reads
 	// verified records what was verified in that folder.
-	verified *bus.Verified
+	verified *journal.Verified
 	close    func() error
 }
 
@@ -234,7 +235,7 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcal
 		if err != nil {
 			return nil, inUse(err, silentServer)
 		}
-		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Compare(ctx, known.Anchor) }
+		exam := func(ctx context.Context) (*journal.Exam, error) { return r.Compare(ctx, known.Anchor) }
 		return &link{Client: r, audit: r.Ledger(), exam: exam, verified: r.Verified(), close: r.Close}, nil
 	}
 	cfg, err := lastRunConfig(env, dir, last)
@@ -257,7 +258,7 @@ func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, e
 	}
 	cfg.Policy, cfg.PolicyBucket, cfg.Mode = last.Policy, last.PolicyBucket, permission.Mode(last.Mode)
 	cfg.Directory, cfg.DirectoryBucket, cfg.Reviewers = last.Directory, last.DirectoryBucket, last.reviewerLimits()
-	cfg.Durability, cfg.Keys, cfg.Anchor = bus.Durability(last.Durability), last.Keys, last.Anchor
+	cfg.Durability, cfg.Keys, cfg.Anchor = journal.Durability(last.Durability), last.Keys, last.Anchor
 	cfg.Cwd, cfg.WorkingDirs = last.Cwd, last.WorkingDirs
 	if last.Tools == "" {
 		return cfg, nil

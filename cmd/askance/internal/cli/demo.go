@@ -19,7 +19,7 @@ import (
 	"github.com/charmbracelet/huh"
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/demo"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/replay"
@@ -97,7 +97,7 @@ func demoConfig(env *environment, p playing) (demo.Config, error) {
 		Version: buildInfo().Version, Log: env.log,
 	}
 	var err error
-	if cfg.Durability, err = env.cfg.embeddedDurability(bus.DurabilityFsynced); err != nil {
+	if cfg.Durability, err = env.cfg.embeddedDurability(journal.DurabilityFsynced); err != nil {
 		return cfg, err
 	}
 	if cfg.Exe, err = os.Executable(); err != nil {

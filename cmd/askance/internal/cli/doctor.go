@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/gateway/auth"
@@ -194,9 +195,9 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 func (d *diagnosis) checkDurability(durability string) {
 	what := durabilityMeaning(durability)
 	switch durability {
-	case string(bus.DurabilityFsynced), string(bus.DurabilityQuorum):
+	case string(journal.DurabilityFsynced), string(journal.DurabilityQuorum):
 		d.add("durability", levelOK, what, "")
-	case string(bus.DurabilityCached):
+	case string(journal.DurabilityCached):
 		d.add("durability", levelWarning, what, "start askance serve with --durability fsynced, or state what your NATS cluster guarantees")
 	default:
 		d.add("durability", levelProblem, what, "keep the journal on a disk: askance serve without --nats, or a NATS server with file storage")
@@ -317,7 +318,7 @@ func (d *diagnosis) checkJournal(ctx context.Context, env *environment, l *link)
 
 // readEnds returns the last sequence of the journal, its last checkpoint, and when the
 // oldest record after that was stored.
-func readEnds(ctx context.Context, a bus.Auditing) (last uint64, signed proof.Checkpoint, unsigned time.Time, err error) {
+func readEnds(ctx context.Context, a journal.Auditing) (last uint64, signed proof.Checkpoint, unsigned time.Time, err error) {
 	r := bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints, Limit: 1}
 	ledger, err := a.Records(ctx, r)
 	if err == nil && ledger.Last > 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/permission"
@@ -101,7 +102,7 @@ records are missing.`,
 	return c
 }
 
-func examText(out *term.Out, x *bus.Exam) string {
+func examText(out *term.Out, x *journal.Exam) string {
 	s := newSheet(out, 10, out.Bold("Journal of the space "+term.SafeLine(string(x.Space))))
 	s.rowf("records", "%s, the last one is %d", count(x.Records, "record", "records"), x.Last)
 	if !x.LastAt.IsZero() {
@@ -129,11 +130,11 @@ func examText(out *term.Out, x *bus.Exam) string {
 	if more := len(names) - most; more > 0 {
 		s.line(fmt.Sprintf("… and %d more", more))
 	}
-	has := func(is func(bus.Flaw) bool) bool { return slices.ContainsFunc(x.Flaws, is) }
-	if has(func(f bus.Flaw) bool { return f.Kind == bus.FlawUnreadable }) {
+	has := func(is func(journal.Flaw) bool) bool { return slices.ContainsFunc(x.Flaws, is) }
+	if has(func(f journal.Flaw) bool { return f.Kind == journal.FlawUnreadable }) {
 		s.WriteString("With an embedded server, accept-loss also removes the later records of the same file.\n")
 	}
-	if has(func(f bus.Flaw) bool { return f.Through == 0 || f.Through > x.Signed }) {
+	if has(func(f journal.Flaw) bool { return f.Through == 0 || f.Through > x.Signed }) {
 		s.WriteString("The calls of the unsigned records are not known.\n")
 	}
 	return s.String()
@@ -175,7 +176,7 @@ of the same file. The command changes nothing before you confirm.`,
 			if err != nil {
 				return err
 			}
-			by.Confirm = func(x *bus.Exam) error { return confirmLoss(c.Context(), env, x, yes) }
+			by.Confirm = func(x *journal.Exam) error { return confirmLoss(c.Context(), env, x, yes) }
 			done, err := d.AcceptLoss(c.Context(), by)
 			if err != nil {
 				return inUse(err, stopServe)
@@ -192,7 +193,7 @@ of the same file. The command changes nothing before you confirm.`,
 	return c
 }
 
-func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) error {
+func confirmLoss(ctx context.Context, env *environment, x *journal.Exam, yes bool) error {
 	if yes {
 		return nil
 	}
@@ -204,7 +205,7 @@ func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) e
 }
 
 func newJournalArchiveCommand(env *environment) *cobra.Command {
-	var r bus.Retention
+	var r journal.Retention
 	c := &cobra.Command{
 		Use:   "archive --older-than DURATION",
 		Short: "Move finished calls out of the journal into compressed files",
@@ -263,7 +264,7 @@ the command again.`,
 }
 
 // retentionText returns the reason that is signed.
-func retentionText(r bus.Retention) string {
+func retentionText(r journal.Retention) string {
 	text := "older than " + permission.FormatDuration(r.OlderThan)
 	if r.Keep > 0 {
 		text += fmt.Sprintf(", %d calls kept", r.Keep)
@@ -274,7 +275,7 @@ func retentionText(r bus.Retention) string {
 	return text
 }
 
-func archivingText(out *term.Out, a bus.Archiving, dry bool) string {
+func archivingText(out *term.Out, a journal.Archiving, dry bool) string {
 	what := fmt.Sprintf("%s, %s and %s", count(uint64(a.Replies), "reply", "replies"), count(uint64(a.Calls), "call", "calls"), count(a.Records, "record", "records"))
 	var s strings.Builder
 	if a.Resumed > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
@@ -70,7 +71,7 @@ func TestJournalArchive(t *testing.T) {
 	if out := ok(t, "journal", "archive", "--older-than", "1h", "--data", s.data); !strings.Contains(out, "No finished reply is old enough") {
 		t.Errorf("archive printed\n%s", out)
 	}
-	done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))
+	done := decode[journal.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))
 	if done.Calls != 2 || len(done.Archives) != 1 { // r1 has an open call, and the last record is kept
 		t.Errorf("archived %+v", done)
 	}
@@ -202,7 +203,7 @@ func TestJournalArchiveKilled(t *testing.T) {
 					}
 					e.stop()
 				}
-				done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", data))
+				done := decode[journal.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", data))
 				t.Logf("%d records were left over, %d were archived", done.Resumed, done.Records)
 				rep := report(t, cli.ExitOK, "--data", data)
 				if rep.Archived == 0 || rep.NotShown != 0 {
@@ -256,7 +257,7 @@ func TestJournalArchiveOnNATS(t *testing.T) {
 	s := serveOn(t, one, "--nats", server.URL())
 	s.finish(3)
 	elsewhere := t.TempDir()
-	done := decode[bus.Archiving](t, ok(t, append(there(server, elsewhere, archive...), "--keys", filepath.Join(one, "engine.key"))...))
+	done := decode[journal.Archiving](t, ok(t, append(there(server, elsewhere, archive...), "--keys", filepath.Join(one, "engine.key"))...))
 	if code := s.proposeAgain("done0", "d0"); code != "" { // the engine remembers its result
 		t.Errorf("an archived call again, in an engine that ran meanwhile: %q", code)
 	}
@@ -318,15 +319,15 @@ func TestArchivesOfAStoppedServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	j, err := bus.OpenJournal(t.Context(), nc, "default", keys, bus.JournalOptions{Archives: bus.NewArchiveBucket(nc, "default", nil)})
+	j, err := journal.Open(t.Context(), nc, "default", keys, journal.Options{Archives: journal.NewArchiveBucket(nc, "default", nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{Engine: creds.EngineName, Alone: true}) // else it waits for the engine
+	l, err := journal.OpenLedger(t.Context(), j, journal.LedgerOptions{Engine: creds.EngineName, Alone: true}) // else it waits for the engine
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := l.Archive(t.Context(), bus.Retention{By: "ann"})
+	done, err := l.Archive(t.Context(), journal.Retention{By: "ann"})
 	if err != nil || len(done.Archives) != 1 {
 		t.Fatalf("archived %+v, %v", done, err)
 	}
@@ -337,7 +338,7 @@ func TestArchivesOfAStoppedServer(t *testing.T) {
 	if rep := report(t, cli.ExitOK, "--data", s.data); rep.Archived != done.Records || rep.NotShown != 0 {
 		t.Errorf("the audit: %+v", rep)
 	}
-	made := decode[bus.Copied](t, ok(t, "journal", "backup", filepath.Join(t.TempDir(), "backup"), "--json", "--data", s.data))
+	made := decode[journal.Copied](t, ok(t, "journal", "backup", filepath.Join(t.TempDir(), "backup"), "--json", "--data", s.data))
 	if !slices.Equal(made.Archives, done.Archives) || len(made.Missing) > 0 {
 		t.Errorf("the backup has the archives %v and lacks %v, want %v", made.Archives, made.Missing, done.Archives)
 	}
@@ -350,11 +351,11 @@ func TestBackupHasArchives(t *testing.T) {
 	s := audited(t)
 	s.finish(3)
 	s.stop()
-	done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))
+	done := decode[journal.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))
 	s = serveOn(t, s.data)
 	backup := filepath.Join(t.TempDir(), "backup")
 	fails(t, cli.ExitNotFound, "--data", "journal", "backup", filepath.Join(t.TempDir(), "x"), "--nats", s.url, "--keys", filepath.Join(s.data, "engine.key"), "--data", t.TempDir())
-	made := decode[bus.Copied](t, ok(t, "journal", "backup", backup, "--json", "--nats", s.url, "--data", s.data))
+	made := decode[journal.Copied](t, ok(t, "journal", "backup", backup, "--json", "--nats", s.url, "--data", s.data))
 	if !slices.Equal(made.Archives, done.Archives) || len(made.Missing) > 0 {
 		t.Errorf("the backup has the archives %v and lacks %v, want %v", made.Archives, made.Missing, done.Archives)
 	}
@@ -416,8 +417,8 @@ func TestFilesOfInterruptedArchives(t *testing.T) {
 	s := audited(t)
 	s.finish(3)
 	s.stop()
-	run := func(data string) bus.Archiving {
-		return decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", data))
+	run := func(data string) journal.Archiving {
+		return decode[journal.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", data))
 	}
 	other := filepath.Join(t.TempDir(), "data") // an archive that is not announced in s.data
 	if err := os.CopyFS(other, os.DirFS(s.data)); err != nil {
@@ -475,7 +476,7 @@ func TestBackupOnOneMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if _, err := bus.OpenPolicyBucket(t.Context(), nc, "default", bus.PolicyBucketOptions{}); err != nil {
+	if _, err := journal.OpenPolicyBucket(t.Context(), nc, "default", journal.PolicyBucketOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	backup := filepath.Join(t.TempDir(), "backup")

@@ -20,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
@@ -28,23 +29,23 @@ import (
 )
 
 // copying backs up or restores a space.
-type copying func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error)
+type copying func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives journal.ArchiveStore) (journal.Copied, error)
 
 func newJournalBackupCommand(env *environment) *cobra.Command {
-	backUp := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error) {
+	backUp := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives journal.ArchiveStore) (journal.Copied, error) {
 		file := env.cfg.Keys
 		if file == "" {
 			d, err := findDamagedJournal(env)
 			if err != nil {
-				return bus.Copied{}, err
+				return journal.Copied{}, err
 			}
 			file = cmp.Or(d.Keys, d.Dir.Files(space).Keys())
 		}
 		keys, err := keyfile.Load(file)
 		if err != nil {
-			return bus.Copied{}, err
+			return journal.Copied{}, err
 		}
-		copied, err := bus.BackUp(ctx, nc, space, keys, folder, archives)
+		copied, err := journal.BackUp(ctx, nc, space, keys, folder, archives)
 		if err != nil && errors.Is(context.Cause(ctx), errSignal) && !errors.Is(err, message.ErrConflict) {
 			err = withHint(message.Errorf(message.CodeInterrupted, "back up", "%w", errSignal), "remove "+folder+", which is incomplete, and run the backup again")
 		}
@@ -69,18 +70,18 @@ It needs the engines' key file to verify the checkpoints, and with --nats their 
 }
 
 func newJournalRestoreCommand(env *environment) *cobra.Command {
-	restore := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error) {
+	restore := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives journal.ArchiveStore) (journal.Copied, error) {
 		file := cmp.Or(env.cfg.Keys, node.Dir(env.cfg.dir()).Files(space).Keys())
 		keys, missing := keyfile.Load(file)
-		if id := bus.BackupKeyID(folder, space); missing == nil && id != "" && keys.ID() != id && env.cfg.NATS == "" {
-			return bus.Copied{}, &message.Error{Code: message.CodeForeignStream, Op: "restore", What: file + " is not the key file of this backup",
+		if id := journal.BackupKeyID(folder, space); missing == nil && id != "" && keys.ID() != id && env.cfg.NATS == "" {
+			return journal.Copied{}, &message.Error{Code: message.CodeForeignStream, Op: "restore", What: file + " is not the key file of this backup",
 				Hint: fmt.Sprintf("restore into a new folder with the engine.key of the backup; if the space was served with --spaces, put it into %s first", filepath.Join(env.cfg.dir(), "spaces", string(space)))}
 		}
-		copied, err := bus.Restore(ctx, nc, space, folder, archives)
+		copied, err := journal.Restore(ctx, nc, space, folder, archives)
 		if err == nil && errors.Is(missing, fs.ErrNotExist) && (env.cfg.NATS == "" || env.cfg.Keys != "") {
 			env.notef("Copy the engine.key of this backup to %s: engines cannot use the journal without it.\n", term.SafeLine(file))
 		}
-		for _, old := range [][2]string{{"rules", bus.PolicyBucketName(space)}, {"groups of people", bus.DirectoryBucketName(space)}} {
+		for _, old := range [][2]string{{"rules", journal.PolicyBucketName(space)}, {"groups of people", journal.DirectoryBucketName(space)}} {
 			if err == nil && slices.Contains(copied.Streams, "KV_"+old[1]) {
 				env.notef("The %s in the bucket %s are as old as the backup: what was tightened since is undone. Put the current files there.\n", old[0], old[1])
 			}
@@ -134,10 +135,10 @@ func newCopyCommand(env *environment, do copying, done string, restores bool, c 
 
 // dialStore connects as engines do to the server of --nats or of the data folder. It starts the
 // folder's own server if none runs.
-func dialStore(ctx context.Context, env *environment, restores bool) (nc *nats.Conn, archives bus.ArchiveStore, closeAll func() error, err error) {
+func dialStore(ctx context.Context, env *environment, restores bool) (nc *nats.Conn, archives journal.ArchiveStore, closeAll func() error, err error) {
 	dir, space, url := node.Dir(env.cfg.dir()), env.cfg.spaceID(), env.cfg.NATS
 	if dir != "" { // else a machine without a home folder
-		archives = bus.ArchiveFolder(dir.Files(space).Archives())
+		archives = journal.ArchiveFolder(dir.Files(space).Archives())
 	}
 	if url == "" {
 		if _, err := os.Stat(string(dir)); err != nil {
@@ -150,15 +151,15 @@ func dialStore(ctx context.Context, env *environment, restores bool) (nc *nats.C
 	if url != "" {
 		nc, err = bus.Connect(ctx, url, env.connectOptions(creds.EngineName, "askance journal", url, engineLogin(env)))
 		if err == nil {
-			return nc, bus.NewArchiveBucket(nc, space, archives), func() error { nc.Close(); return nil }, nil
+			return nc, journal.NewArchiveBucket(nc, space, archives), func() error { nc.Close(); return nil }, nil
 		}
 		if env.cfg.NATS != "" || ctx.Err() != nil {
 			return nil, nil, nil, err
 		}
 	}
-	of := bus.DurabilityCached
+	of := journal.DurabilityCached
 	if !restores {
-		of = bus.DurabilityFsynced
+		of = journal.DurabilityFsynced
 		if err := dir.Exists(); err != nil {
 			return nil, nil, nil, err
 		}
@@ -230,7 +231,7 @@ func runJournalReplicas(ctx context.Context, env *environment, args []string) er
 	n := 0
 	if len(args) == 1 {
 		var err error
-		if n, err = strconv.Atoi(args[0]); err != nil || n == 0 || bus.CheckReplicas(n) != nil {
+		if n, err = strconv.Atoi(args[0]); err != nil || n == 0 || journal.CheckReplicas(n) != nil {
 			return usagef("%q is not a number of replicas, use 1, 3 or 5", args[0])
 		}
 	}
@@ -244,12 +245,12 @@ func runJournalReplicas(ctx context.Context, env *environment, args []string) er
 	}
 	defer nc.Close()
 	if n > 0 {
-		report := func(r bus.Replicated) { env.notef("%s\n", replicatedText(r)) }
-		if err := bus.SetReplicas(ctx, nc, env.cfg.spaceID(), n, report); err != nil {
+		report := func(r journal.Replicated) { env.notef("%s\n", replicatedText(r)) }
+		if err := journal.SetReplicas(ctx, nc, env.cfg.spaceID(), n, report); err != nil {
 			return err
 		}
 	}
-	all, err := bus.Replication(ctx, nc, env.cfg.spaceID())
+	all, err := journal.Replication(ctx, nc, env.cfg.spaceID())
 	if err != nil {
 		return err
 	}
@@ -260,6 +261,6 @@ func runJournalReplicas(ctx context.Context, env *environment, args []string) er
 	return env.print(all, text.String())
 }
 
-func replicatedText(r bus.Replicated) string {
+func replicatedText(r journal.Replicated) string {
 	return fmt.Sprintf("%-28s %d of %d replicas complete: %s", term.SafeLine(r.Stream), len(r.Current), r.Replicas, term.SafeLine(strings.Join(r.Current, ", ")))
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message/proof"
 )
@@ -33,7 +33,7 @@ func TestJournalCommands(t *testing.T) {
 	fails(t, cli.ExitDamaged, "is damaged", "serve", "--data", s.data, "--listen", "127.0.0.1:0", "--http", "off")
 	fails(t, cli.ExitDamaged, "is damaged", "approve", "c2", "--yes", "--offline", "--data", s.data)
 	x := run(t, "journal", "check", "--json", "--data", s.data)
-	if exam := decode[bus.Exam](t, x.out); x.code != cli.ExitDamaged || exam.OK || len(exam.Flaws) == 0 || len(exam.Lost) == 0 {
+	if exam := decode[journal.Exam](t, x.out); x.code != cli.ExitDamaged || exam.OK || len(exam.Flaws) == 0 || len(exam.Lost) == 0 {
 		t.Errorf("check: exit %d, %+v", x.code, exam)
 	}
 	report(t, cli.ExitFindings, "--data", s.data)

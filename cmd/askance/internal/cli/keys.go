@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/toolcall"
@@ -105,7 +105,7 @@ stolen key can sign false successors.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return changeKeys(c.Context(), env, func(k *keyfile.Keys) (*keyfile.Keys, error) {
 				now, space := time.Now(), env.cfg.spaceID()
-				if a, err := bus.OpenAnchor(env.files().Anchor(space), space, k); err == nil { // a checkpoint signed later than now would be void
+				if a, err := journal.OpenAnchor(env.files().Anchor(space), space, k); err == nil { // a checkpoint signed later than now would be void
 					now = slices.MaxFunc([]time.Time{now, a.SignedAt()}, time.Time.Compare)
 					_ = a.Close()
 				}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
@@ -83,7 +84,7 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 		return err
 	}
 	defer nc.Close()
-	bucket, err := bus.OpenPolicyBucket(ctx, nc, env.cfg.spaceID(), bus.PolicyBucketOptions{})
+	bucket, err := journal.OpenPolicyBucket(ctx, nc, env.cfg.spaceID(), journal.PolicyBucketOptions{})
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 }
 
 // after returns the files that the bucket will have, sorted by name.
-func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permission.File, error) {
+func (p putting) after(there []journal.PolicyFile, files []permission.File) ([]permission.File, error) {
 	next := map[string]permission.File{}
 	for _, f := range there {
 		next[f.Name] = permission.File{Name: f.Name, Data: f.Data}
@@ -187,8 +188,8 @@ func (p putting) names(files []permission.File) []string {
 
 // continues reports whether another command is storing files, or was cut off, and refuses to leave
 // out a file of it: engines would load what it stored without the rest.
-func (p putting) continues(there []bus.PolicyFile, files []permission.File) (bool, error) {
-	i := slices.IndexFunc(there, func(f bus.PolicyFile) bool { return f.Name == unfinished })
+func (p putting) continues(there []journal.PolicyFile, files []permission.File) (bool, error) {
+	i := slices.IndexFunc(there, func(f journal.PolicyFile) bool { return f.Name == unfinished })
 	if i < 0 || slices.Contains(p.remove, unfinished) {
 		return i >= 0, nil
 	}
@@ -201,7 +202,7 @@ func (p putting) continues(there []bus.PolicyFile, files []permission.File) (boo
 }
 
 // store stores several changes in such a way that no engine loads only some of them.
-func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, marked bool, files []permission.File) error {
+func (p putting) store(ctx context.Context, bucket *journal.PolicyBucket, marked bool, files []permission.File) error {
 	names := p.names(files)
 	mark := []byte("askance policy put did not finish: repeat it\n" + rand.Text() + "\n" + strings.Join(names, "\n") + "\n")
 	if marked = marked || len(names) > 1; marked {
@@ -226,7 +227,7 @@ func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, marked boo
 		return nil
 	}
 	now, err := bucket.Read(ctx)
-	if err == nil && slices.ContainsFunc(now, func(f bus.PolicyFile) bool { return f.Name == unfinished && bytes.Equal(f.Data, mark) }) { // else another command goes on
+	if err == nil && slices.ContainsFunc(now, func(f journal.PolicyFile) bool { return f.Name == unfinished && bytes.Equal(f.Data, mark) }) { // else another command goes on
 		err = bucket.Delete(ctx, unfinished)
 	}
 	return err

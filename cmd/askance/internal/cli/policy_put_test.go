@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -115,7 +115,7 @@ func TestPolicyPutOfSeveralFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kv, err := js.KeyValue(t.Context(), bus.PolicyBucketName("default"))
+	kv, err := js.KeyValue(t.Context(), journal.PolicyBucketName("default"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/telemetry"
@@ -26,7 +27,7 @@ import (
 
 type serving struct {
 	insecure  bool
-	pace      bus.Pace
+	pace      journal.Pace
 	demoAgent bool
 	agentID   string
 	webhooks  string // file that names the destinations
@@ -205,7 +206,7 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 		Dir: node.Dir(set.dir()), Version: buildInfo().Version, Log: env.log,
 		NATS: set.NATS, Creds: set.Creds, CA: set.CA, PlainText: set.PlainText, SystemCreds: set.SystemCreds,
 		Listen: set.Listen, Cert: set.Cert, Key: set.CertKey, CredsDir: set.CredsDir, Reopen: s.insecure,
-		Durability: bus.Durability(set.Durability), Replicas: set.Replicas, Pace: s.pace,
+		Durability: journal.Durability(set.Durability), Replicas: set.Replicas, Pace: s.pace,
 	}
 	if err := checkTLS(cfg); err != nil {
 		return cfg, err
@@ -243,7 +244,7 @@ func (cfg *config) addSpace(to *node.Config) error {
 	if cfg.ArchiveOlderThan < 0 || cfg.ArchiveKeep < 0 || cfg.ArchiveMaxBytes < 0 {
 		return usagef("--archive-older-than, --archive-keep or --archive-max-bytes is negative, use 0 or a positive value")
 	}
-	to.Archiving.Retention = bus.Retention{OlderThan: cfg.ArchiveOlderThan, Keep: cfg.ArchiveKeep, MaxBytes: uint64(cfg.ArchiveMaxBytes), By: creds.EngineName}
+	to.Archiving.Retention = journal.Retention{OlderThan: cfg.ArchiveOlderThan, Keep: cfg.ArchiveKeep, MaxBytes: uint64(cfg.ArchiveMaxBytes), By: creds.EngineName}
 	to.Archiving.Reason = retentionText(to.Archiving.Retention)
 	if to.Remind < 0 {
 		return usagef("--remind is %s, use 0 or a positive time", to.Remind)
@@ -278,9 +279,9 @@ func (cfg *config) addSpace(to *node.Config) error {
 }
 
 // embeddedDurability returns the durability of an embedded server that a command starts for itself.
-func (cfg *config) embeddedDurability(absent bus.Durability) (bus.Durability, error) {
-	d := cmp.Or(bus.Durability(cfg.Durability), absent)
-	if d != bus.DurabilityFsynced && d != bus.DurabilityCached {
+func (cfg *config) embeddedDurability(absent journal.Durability) (journal.Durability, error) {
+	d := cmp.Or(journal.Durability(cfg.Durability), absent)
+	if d != journal.DurabilityFsynced && d != journal.DurabilityCached {
 		return "", usagef("--durability is %q, use fsynced or cached", d)
 	}
 	return d, nil
@@ -289,19 +290,19 @@ func (cfg *config) embeddedDurability(absent bus.Durability) (bus.Durability, er
 // checkDurability refuses an unknown durability and impossible replicas. The engine later compares the stated
 // durability of --nats with the stream.
 func checkDurability(cfg *node.Config) error {
-	if bus.CheckReplicas(cfg.Replicas) != nil {
+	if journal.CheckReplicas(cfg.Replicas) != nil {
 		return usagef("--replicas is %d, use 1, 3 or 5", cfg.Replicas)
 	}
 	switch d := cfg.Durability; {
 	case cfg.Replicas > 0 && cfg.NATS == "":
 		return usagef("--replicas applies only to the cluster of --nats: an embedded server has one replica")
-	case d == bus.DurabilityQuorum && cfg.Replicas == 1:
+	case d == journal.DurabilityQuorum && cfg.Replicas == 1:
 		return usagef("--durability quorum needs 3 replicas: leave out --replicas, or state fsynced or cached")
 	case cfg.SystemCreds != "" && cfg.NATS == "":
 		return usagef("--nats-system-creds applies only to the server of --nats; for the embedded server use --durability")
 	case cfg.NATS == "" && d == "":
-		cfg.Durability = bus.DurabilityFsynced
-	case d == "", d == bus.DurabilityFsynced, d == bus.DurabilityCached, d == bus.DurabilityQuorum && cfg.NATS != "":
+		cfg.Durability = journal.DurabilityFsynced
+	case d == "", d == journal.DurabilityFsynced, d == journal.DurabilityCached, d == journal.DurabilityQuorum && cfg.NATS != "":
 	case cfg.NATS != "":
 		return usagef("--durability is %q, use fsynced, cached or quorum", d)
 	default:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
@@ -329,7 +330,7 @@ func shortList(names []string) string {
 }
 
 // durabilityText says what an acknowledgement means, and why the engine states that.
-func durabilityText(out *term.Out, cfg node.Config, c bus.DurabilityClaim) string {
+func durabilityText(out *term.Out, cfg node.Config, c journal.DurabilityClaim) string {
 	switch {
 	case cfg.NATS == "":
 		return string(c.Durability)

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -129,7 +129,7 @@ func TestServeLooksFirst(t *testing.T) {
 // claims the minimum unless its operator states more.
 func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 	cleanEnvironment(t)
-	elsewhere, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}) // it syncs every two minutes
+	elsewhere, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: journal.DurabilityCached}) // it syncs every two minutes
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -137,7 +138,7 @@ func scrapeAll(t *testing.T, url string) string {
 // mode or the tools of the first space.
 func TestSpacesOnExistingServer(t *testing.T) {
 	args := writeSpaces(t)
-	nats, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached})
+	nats, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: journal.DurabilityCached})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
@@ -76,7 +76,7 @@ func TestOpen(t *testing.T) {
 func TestFolderOfAProgram(t *testing.T) {
 	cleanEnvironment(t)
 	data := t.TempDir()
-	server, err := embed.Start(t.Context(), embed.Options{StoreDir: filepath.Join(data, "nats"), Durability: bus.DurabilityCached})
+	server, err := embed.Start(t.Context(), embed.Options{StoreDir: filepath.Join(data, "nats"), Durability: journal.DurabilityCached})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
@@ -136,7 +137,7 @@ func statusText(env *environment, s *status, now time.Time) string {
 	t.row("you", term.SafeLine(s.As))
 	t.row("console", s.Console)
 	paint := out.Ask
-	if s.Info.Durability == string(bus.DurabilityFsynced) || s.Info.Durability == string(bus.DurabilityQuorum) {
+	if s.Info.Durability == string(journal.DurabilityFsynced) || s.Info.Durability == string(journal.DurabilityQuorum) {
 		paint = func(s string) string { return s }
 	}
 	t.row("durability", paint(term.SafeLine(durabilityMeaning(s.Info.Durability))))

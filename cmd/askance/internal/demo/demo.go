@@ -20,7 +20,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/executor"
@@ -57,7 +57,7 @@ type Config struct {
 	Dir        node.Dir
 	Script     fs.FS // stream.sse, policy.yaml, tools.yaml and workspace
 	Space      toolcall.SpaceID
-	Durability bus.Durability
+	Durability journal.Durability
 	Exe        string        // this program, for the worker process
 	Pace       time.Duration // between the chunks of the model stream
 	Approver   Approver

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -91,7 +91,7 @@ func TestParseRefuses(t *testing.T) {
 // Removing a member takes effect, and a file that cannot be read changes nothing.
 func TestLive(t *testing.T) {
 	b := bustest.New(t)
-	bucket, err := bus.OpenDirectoryBucket(t.Context(), b.Conn("engine"), "test", bus.PolicyBucketOptions{})
+	bucket, err := journal.OpenDirectoryBucket(t.Context(), b.Conn("engine"), "test", journal.PolicyBucketOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/plainfile"
@@ -188,7 +188,7 @@ func checkName(what, name string) error {
 // called from several goroutines; Watch runs once.
 type Live struct {
 	paths  []string
-	bucket *bus.PolicyBucket
+	bucket *journal.PolicyBucket
 	log    *slog.Logger
 	now    atomic.Pointer[state]
 }
@@ -200,7 +200,7 @@ type state struct {
 }
 
 // Open reads files and, unless it is nil, a bucket. Invalid files are an error.
-func Open(ctx context.Context, paths []string, bucket *bus.PolicyBucket, log *slog.Logger) (*Live, error) {
+func Open(ctx context.Context, paths []string, bucket *journal.PolicyBucket, log *slog.Logger) (*Live, error) {
 	l := &Live{paths: paths, bucket: bucket, log: log}
 	_, err := l.Reload(ctx)
 	return l, err

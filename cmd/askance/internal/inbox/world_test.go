@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -90,7 +90,7 @@ func (w *world) start(listen string) {
 		w.t.Fatal(err)
 	}
 	w.node, err = node.Start(w.t.Context(), node.Config{
-		Dir: node.Dir(filepath.Join(w.dir, "data")), Space: "default", Listen: listen, Durability: bus.DurabilityCached,
+		Dir: node.Dir(filepath.Join(w.dir, "data")), Space: "default", Listen: listen, Durability: journal.DurabilityCached,
 		Policy: []string{filepath.Join(w.dir, "rules.yaml")}, Tools: loaded, Directory: []string{filepath.Join(w.dir, "people.yaml")}, CredsDir: w.creds,
 	})
 	if err != nil {

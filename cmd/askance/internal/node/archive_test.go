@@ -14,8 +14,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
@@ -29,7 +29,7 @@ func TestArchiveWhileRunning(t *testing.T) {
 	cfg := config(t)
 	var log bytes.Buffer // read when the engine has stopped
 	cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
-	cfg.Archiving = node.Archiving{Retention: bus.Retention{OlderThan: time.Millisecond, By: "engine", Reason: "test"}, Every: time.Second}
+	cfg.Archiving = node.Archiving{Retention: journal.Retention{OlderThan: time.Millisecond, By: "engine", Reason: "test"}, Every: time.Second}
 	n := start(t, cfg)
 	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	call := func(i int) (toolcall.ProposeReply, error) {
@@ -96,7 +96,7 @@ func TestArchiveWhileKeysChange(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	done, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), bus.Retention{By: "ann", Progress: func(string, uint64, uint64) { change() }})
+	done, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), journal.Retention{By: "ann", Progress: func(string, uint64, uint64) { change() }})
 	if err != nil || done.Calls != 1 {
 		t.Fatalf("archived %+v, %v", done, err)
 	}
@@ -107,7 +107,7 @@ func TestArchiveWhileKeysChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ledger, err := js.Stream(t.Context(), bus.LedgerName(cfg.Space))
+	ledger, err := js.Stream(t.Context(), journal.LedgerName(cfg.Space))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestArchiveWithoutALock(t *testing.T) {
 	if err := start(t, cfg).Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (node.Damaged{Dir: cfg.Dir, Space: cfg.Space, Anchor: cfg.Anchor}).Archive(t.Context(), bus.Retention{By: "ann"}); err != nil {
+	if _, err := (node.Damaged{Dir: cfg.Dir, Space: cfg.Space, Anchor: cfg.Anchor}).Archive(t.Context(), journal.Retention{By: "ann"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -169,7 +169,7 @@ func TestArchiveAfterKeysChanged(t *testing.T) {
 		keys, err = keyfile.Change(t.Context(), cfg.Dir.Keys(), func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(time.Now()) })
 		done <- err
 	}()
-	_, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), bus.Retention{By: "ann"})
+	_, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), journal.Retention{By: "ann"})
 	close(archived)
 	if err = errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
@@ -199,15 +199,15 @@ func TestArchiveInTheEmbeddedServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := bus.OpenJournal(t.Context(), n.Conn(), "default", keys, bus.JournalOptions{Archives: bus.NewArchiveBucket(n.Conn(), "default", nil)})
+	j, err := journal.Open(t.Context(), n.Conn(), "default", keys, journal.Options{Archives: journal.NewArchiveBucket(n.Conn(), "default", nil)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{Engine: "e", Alone: true})
+	l, err := journal.OpenLedger(t.Context(), j, journal.LedgerOptions{Engine: "e", Alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := l.Archive(t.Context(), bus.Retention{By: "ann"}); err != nil || done.Calls != 2 {
+	if done, err := l.Archive(t.Context(), journal.Retention{By: "ann"}); err != nil || done.Calls != 2 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if err := n.Close(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/plainfile"
 )
@@ -132,7 +133,7 @@ func (c *connection) watchStore(ctx context.Context, fail func(error)) {
 	var again time.Time // no restart before
 	broken, pause := false, lookAtStore
 	for range gateway.Every(ctx, lookAtStore) {
-		h, bad := errors.AsType[*bus.HealthError](c.server.Health())
+		h, bad := errors.AsType[*journal.HealthError](c.server.Health())
 		bad = bad && len(h.Broken) > 0
 		switch {
 		case bad && !broken:

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -65,7 +66,7 @@ func TestAcceptLossOfABase(t *testing.T) {
 		if _, err := startCounted(t, cfg, ran); !errors.Is(err, message.ErrDamaged) {
 			t.Fatalf("a damaged journal: %v", err)
 		}
-		done, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
+		done, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*journal.Exam) error { return nil }})
 		if err != nil {
 			t.Fatalf("accept the loss: %v", err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
@@ -203,11 +204,11 @@ func (n *keyring) openKeys(context.Context) (err error) {
 			return fmt.Errorf("make the data folder: %w", err)
 		}
 		if n.cfg.Anchor == "" && n.files.hasAnchors() { // of another space: this one is new, if it has none
-			if err := bus.CreateAnchor(n.anchorPath()); err != nil {
+			if err := journal.CreateAnchor(n.anchorPath()); err != nil {
 				return err
 			}
 		}
-		n.keys, err = bus.LoadOrCreateSpaceKeys(path, n.anchorPath())
+		n.keys, err = journal.LoadOrCreateSpaceKeys(path, n.anchorPath())
 	}
 	if err != nil {
 		return err

@@ -38,8 +38,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
@@ -75,9 +75,9 @@ type Config struct {
 	PlainText     bool
 	// Durability of the embedded server, or what the operator of an existing one
 	// states. "": the embedded server syncs, an existing one is asked.
-	Durability bus.Durability
+	Durability journal.Durability
 	// Replicas of a new journal and its buckets on an existing cluster, and the fewest
-	// that an existing journal must have; see bus.StreamOptions.
+	// that an existing journal must have; see journal.StreamOptions.
 	Replicas int
 	// SystemCreds is a login of the system account of an existing server, to ask it
 	// when it syncs. "": it is not asked.
@@ -89,7 +89,7 @@ type Config struct {
 	Anchor string
 
 	Policy []string // rule files and folders; none: everything asks
-	// PolicyBucket also reads rule files from the space's bucket; see bus.PolicyBucket.
+	// PolicyBucket also reads rule files from the space's bucket; see journal.PolicyBucket.
 	PolicyBucket bool
 	// Shadow are rule files and folders of a policy that decides nothing and is
 	// compared with the one in force.
@@ -114,8 +114,8 @@ type Config struct {
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
 
-	// Pace is how often the journal is signed; zero: as bus.Pace says.
-	Pace bus.Pace
+	// Pace is how often the journal is signed; zero: as journal.Pace says.
+	Pace journal.Pace
 	// Archiving is what the engine archives.
 	Archiving Archiving
 
@@ -143,8 +143,8 @@ type Node struct {
 
 	cfg     Config
 	tools   []engine.Tool
-	journal *bus.Journal
-	ledger  *bus.Ledger
+	journal *journal.Journal
+	ledger  *journal.Ledger
 	ready   readiness
 	policy  policy
 	people  *directory.Live // nil: there are no groups
@@ -262,12 +262,12 @@ func lockAnchor(path string, log *slog.Logger) (io.Closer, error) {
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
-	anchor, err := bus.OpenAnchor(n.anchorPath(), n.cfg.Space, n.keys)
+	anchor, err := journal.OpenAnchor(n.anchorPath(), n.cfg.Space, n.keys)
 	if err != nil {
 		return err
 	}
 	n.onClose(anchor.Close)
-	o := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: n.cfg.Replicas}, Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Archives: ArchivesOf(n.conn, n.server, n.files, n.cfg.Space), Logger: n.cfg.Log}
+	o := journal.Options{Stream: journal.StreamOptions{Replicas: n.cfg.Replicas}, Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Archives: ArchivesOf(n.conn, n.server, n.files, n.cfg.Space), Logger: n.cfg.Log}
 	if n.server != nil {
 		o.Durability, o.Health, o.Room = n.server.Durability(), n.server.Health, n.server.Room
 	} else if n.cfg.SystemCreds != "" {
@@ -276,9 +276,11 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 			return err
 		}
 		defer system.Close()
-		o.Syncs = func(ctx context.Context, server string) (bool, error) { return bus.SyncsBeforeAck(ctx, system, server) }
+		o.Syncs = func(ctx context.Context, server string) (bool, error) {
+			return journal.SyncsBeforeAck(ctx, system, server)
+		}
 	}
-	n.journal, err = bus.OpenJournal(ctx, n.conn, n.cfg.Space, n.keys, o)
+	n.journal, err = journal.Open(ctx, n.conn, n.cfg.Space, n.keys, o)
 	if err != nil {
 		return err
 	}
@@ -295,13 +297,13 @@ func (n *Node) logReplicas(ctx context.Context) {
 	if n.cfg.Replicas == 1 || n.conn.ConnectedClusterName() == "" {
 		return
 	}
-	switch raised, err := bus.LevelReplicas(ctx, n.conn, n.cfg.Space); {
+	switch raised, err := journal.LevelReplicas(ctx, n.conn, n.cfg.Space); {
 	case err != nil:
 		n.cfg.Log.Warn("streams of the space have fewer replicas than the journal; run askance journal replicas", "err", err)
 	case len(raised) > 0:
 		n.cfg.Log.Info("streams of the space get as many replicas as the journal", "streams", raised)
 	}
-	streams, err := bus.Replication(ctx, n.conn, n.cfg.Space)
+	streams, err := journal.Replication(ctx, n.conn, n.cfg.Space)
 	if err != nil {
 		n.cfg.Log.Warn("the replicas of the space are unknown", "err", err)
 	}
@@ -357,7 +359,7 @@ func (n *Node) open(ctx context.Context) error {
 }
 
 // Journal returns the journal.
-func (n *Node) Journal() *bus.Journal { return n.journal }
+func (n *Node) Journal() *journal.Journal { return n.journal }
 
 // Engine returns the engine.
 func (n *Node) Engine() *engine.Engine { return n.engine }

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
@@ -49,7 +50,7 @@ func config(t *testing.T) node.Config {
 	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return node.Config{Dir: node.Dir(filepath.Join(dir, "data")), Space: "default", Durability: bus.DurabilityCached, Policy: []string{policy}, Tools: declared}
+	return node.Config{Dir: node.Dir(filepath.Join(dir, "data")), Space: "default", Durability: journal.DurabilityCached, Policy: []string{policy}, Tools: declared}
 }
 
 func start(t *testing.T, cfg node.Config) *node.Node {
@@ -159,7 +160,7 @@ func TestOneProcessAtATimeOnNATS(t *testing.T) {
 			t.Errorf("a second engine %s: %v", name, err)
 		}
 	}
-	if _, err := (node.Damaged{Dir: cfg.Dir, Space: cfg.Space}).Archive(t.Context(), bus.Retention{By: "ann"}); !errors.Is(err, embed.ErrStoreLocked) || !strings.Contains(err.Error(), anchor) {
+	if _, err := (node.Damaged{Dir: cfg.Dir, Space: cfg.Space}).Archive(t.Context(), journal.Retention{By: "ann"}); !errors.Is(err, embed.ErrStoreLocked) || !strings.Contains(err.Error(), anchor) {
 		t.Errorf("an archive of the folder: %v", err)
 	}
 	further := cfg
@@ -176,7 +177,7 @@ func TestOneProcessAtATimeOnNATS(t *testing.T) {
 	defer nc.Close()
 	damaged := node.Damaged{Dir: further.Dir, Keys: further.Keys, Space: "default", NATS: connect}
 	accept := func() error {
-		_, err := damaged.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
+		_, err := damaged.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*journal.Exam) error { return nil }})
 		return err
 	}
 	proposeAgain(t, more, "remote", "c1")

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
@@ -29,9 +29,9 @@ const resolveFor = 250 * time.Millisecond
 
 type policy struct {
 	engine.Policy
-	live   *permission.Live  // nil: there are no rule files
-	bucket *bus.PolicyBucket // nil: there is none
-	files  bool              // there are rule files next to the bucket
+	live   *permission.Live      // nil: there are no rule files
+	bucket *journal.PolicyBucket // nil: there is none
+	files  bool                  // there are rule files next to the bucket
 }
 
 // PolicyOptions returns the options with which an engine with these tools loads its
@@ -58,13 +58,13 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 		return policy{Policy: b}, err
 	}
 	var sources sources
-	var bucket *bus.PolicyBucket
+	var bucket *journal.PolicyBucket
 	if len(cfg.Policy) > 0 {
 		sources = append(sources, permission.Paths(cfg.Policy...))
 	}
 	if cfg.PolicyBucket {
 		var err error
-		if bucket, err = bus.OpenPolicyBucket(ctx, conn, cfg.Space, bus.PolicyBucketOptions{Replicas: cfg.Replicas}); err != nil {
+		if bucket, err = journal.OpenPolicyBucket(ctx, conn, cfg.Space, journal.PolicyBucketOptions{Replicas: cfg.Replicas}); err != nil {
 			return policy{}, err
 		}
 		sources = append(sources, inBucket{bucket})
@@ -251,7 +251,7 @@ func (s sources) Ignored() []permission.Notice {
 	return all
 }
 
-type inBucket struct{ bucket *bus.PolicyBucket }
+type inBucket struct{ bucket *journal.PolicyBucket }
 
 func (b inBucket) Read(ctx context.Context) ([]permission.File, error) {
 	found, err := b.bucket.Read(ctx)

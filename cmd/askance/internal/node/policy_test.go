@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/message"
@@ -50,7 +50,7 @@ func TestPolicyFromTheBucket(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	b, err := bus.OpenPolicyBucket(t.Context(), nc, "default", bus.PolicyBucketOptions{})
+	b, err := journal.OpenPolicyBucket(t.Context(), nc, "default", journal.PolicyBucketOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -28,8 +29,8 @@ type Reader struct {
 	api.Methods
 	engine  *engine.Engine // never started: it only reads
 	port    *engine.Port
-	journal *bus.Journal
-	ledger  *bus.Ledger
+	journal *journal.Journal
+	ledger  *journal.Ledger
 	nc      *nats.Conn
 	keys    *keyfile.Keys
 	dir     Dir // with the files of the space
@@ -70,17 +71,17 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 	if err != nil {
 		return nil, err
 	}
-	journal, err := openExisting(ctx, nc, server, keys, space, dir)
+	j, err := openExisting(ctx, nc, server, keys, space, dir)
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	ledger, err := bus.OpenLedger(ctx, journal, bus.LedgerOptions{Existing: true, Engine: creds.EngineName})
+	ledger, err := journal.OpenLedger(ctx, j, journal.LedgerOptions{Existing: true, Engine: creds.EngineName})
 	if err != nil {
 		nc.Close()
 		return nil, err
 	}
-	eng, err := engine.New(space, journal, new(permission.Bundle), nil, engine.WithSnapshots(bus.NewSnapshots(ledger, dir.Snapshot(space))))
+	eng, err := engine.New(space, j, new(permission.Bundle), nil, engine.WithSnapshots(journal.NewSnapshots(ledger, dir.Snapshot(space))))
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -88,7 +89,7 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 	r := &Reader{
 		engine:  eng,
 		port:    eng.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: name}),
-		journal: journal,
+		journal: j,
 		nc:      nc,
 		ledger:  ledger,
 		close: func() {
@@ -103,14 +104,14 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 
 // openExisting opens the journal of a space, but does not create one: a misspelled space
 // must not leave an empty journal behind.
-func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, dir Dir) (*bus.Journal, error) {
+func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, dir Dir) (*journal.Journal, error) {
 	if err := checkSpaceExists(ctx, nc, space); err != nil {
-		if _, serr := os.Stat(dir.Anchor(space)); serr == nil && !bus.IsBlankAnchor(dir.Anchor(space)) && errors.Is(err, message.ErrNotFound) {
+		if _, serr := os.Stat(dir.Anchor(space)); serr == nil && !journal.IsBlankAnchor(dir.Anchor(space)) && errors.Is(err, message.ErrNotFound) {
 			err = &message.Error{Code: message.CodeDamaged, Op: "open journal", What: "the journal of the space " + string(space) + " is gone, but its anchor file " + dir.Anchor(space) + " is there", Hint: "restore a backup, or see askance journal check"}
 		}
 		return nil, err
 	}
-	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room, Archives: ArchivesOf(nc, server, dir, space), Inspect: true})
+	return journal.Open(ctx, nc, space, keys, journal.Options{Durability: server.Durability(), Health: server.Health, Room: server.Room, Archives: ArchivesOf(nc, server, dir, space), Inspect: true})
 }
 
 func checkSpaceExists(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) error {
@@ -129,25 +130,25 @@ func checkSpaceExists(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID
 
 // Ledger returns the stored records and their proofs. Its Checkpoint is the only
 // operation that writes.
-func (r *Reader) Ledger() *bus.Ledger { return r.ledger }
+func (r *Reader) Ledger() *journal.Ledger { return r.ledger }
 
 // Verified returns the record of what auditors of the folder verified.
-func (r *Reader) Verified() *bus.Verified {
-	return bus.NewVerified(r.ledger, r.dir.Verified(r.journal.Space()))
+func (r *Reader) Verified() *journal.Verified {
+	return journal.NewVerified(r.ledger, r.dir.Verified(r.journal.Space()))
 }
 
 // Compare compares the journal with its checkpoints and with an anchor file; "" is the
 // folder's own.
-func (r *Reader) Compare(ctx context.Context, anchorFile string) (*bus.Exam, error) {
+func (r *Reader) Compare(ctx context.Context, anchorFile string) (*journal.Exam, error) {
 	anchorFile = cmp.Or(anchorFile, r.dir.Anchor(r.journal.Space()))
-	anchor, bad := bus.OpenAnchor(anchorFile, r.journal.Space(), r.keys)
+	anchor, bad := journal.OpenAnchor(anchorFile, r.journal.Space(), r.keys)
 	if bad != nil {
-		anchor = bus.NewAnchor(anchorFile, r.journal.Space(), r.keys)
+		anchor = journal.NewAnchor(anchorFile, r.journal.Space(), r.keys)
 	}
 	defer func() { _ = anchor.Close() }() // nothing was written
-	x, err := bus.CompareJournal(ctx, r.nc, r.journal.Space(), r.keys, anchor)
+	x, err := journal.Compare(ctx, r.nc, r.journal.Space(), r.keys, anchor)
 	if err == nil && bad != nil {
-		x.AddFlaw(bus.FlawBadAnchor, message.AsError("", bad).What)
+		x.AddFlaw(journal.FlawBadAnchor, message.AsError("", bad).What)
 	}
 	return x, err
 }
@@ -184,7 +185,7 @@ func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*too
 	keys := []toolcall.Key{{Space: r.journal.Space(), Session: list.Session, Reply: list.Reply, Call: list.Call}}
 	if list.Session == "" || list.Reply == "" {
 		var err error
-		if keys, err = bus.KeysOf(ctx, r.journal, list.Call); err != nil {
+		if keys, err = journal.KeysOf(ctx, r.journal, list.Call); err != nil {
 			return nil, nil //nolint:nilerr // the list that reads everything reports the error
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -37,7 +38,7 @@ type session struct {
 	server *embed.Server // nil if another process runs it
 	keys   *keyfile.Keys // as they were at the start
 	live   *keyfile.Live // as they are now
-	anchor *bus.Anchor
+	anchor *journal.Anchor
 	bad    error // why the anchor cannot be trusted
 	close  func()
 }
@@ -72,13 +73,13 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 		}
 		s.close = func() { s.nc.Close(); server.Close() }
 	}
-	s.anchor, s.bad = bus.OpenAnchor(anchorFile, d.Space, keys)
+	s.anchor, s.bad = journal.OpenAnchor(anchorFile, d.Space, keys)
 	if s.bad != nil {
 		if !errors.Is(s.bad, message.ErrDamaged) {
 			s.close()
 			return nil, s.bad
 		}
-		s.anchor = bus.NewAnchor(anchorFile, d.Space, keys)
+		s.anchor = journal.NewAnchor(anchorFile, d.Space, keys)
 	}
 	end := s.close
 	s.close = func() { _ = s.anchor.Close(); end() } // everything is already written
@@ -102,15 +103,15 @@ func (s *session) signing(d Damaged) func() *keyfile.Keys {
 	}
 }
 
-func (s *session) archives(d Damaged) bus.ArchiveStore {
+func (s *session) archives(d Damaged) journal.ArchiveStore {
 	return ArchivesOf(s.nc, s.server, d.Dir.Files(d.Space), d.Space)
 }
 
 // ArchivesOf returns where the archives of a space are: in its folder if the server is
 // embedded, else in an object store. server is nil if another process runs it.
-func ArchivesOf(nc *nats.Conn, server *embed.Server, files Dir, space toolcall.SpaceID) bus.ArchiveStore {
-	folder := bus.ArchiveFolder(files.Archives())
-	bucket := bus.NewArchiveBucket(nc, space, folder)
+func ArchivesOf(nc *nats.Conn, server *embed.Server, files Dir, space toolcall.SpaceID) journal.ArchiveStore {
+	folder := journal.ArchiveFolder(files.Archives())
+	bucket := journal.NewArchiveBucket(nc, space, folder)
 	if server != nil {
 		return folderFirst{folder, bucket}
 	}
@@ -120,12 +121,12 @@ func ArchivesOf(nc *nats.Conn, server *embed.Server, files Dir, space toolcall.S
 // folderFirst keeps archives in a folder, and also reads those that askance journal archive
 // --nats has put into the embedded server.
 type folderFirst struct {
-	bus.ArchiveFolder
-	bucket bus.ArchiveStore
+	journal.ArchiveFolder
+	bucket journal.ArchiveStore
 }
 
-// Open implements bus.ArchiveStore.
-func (s folderFirst) Open(ctx context.Context, name string) (bus.ArchiveFile, error) {
+// Open implements journal.ArchiveStore.
+func (s folderFirst) Open(ctx context.Context, name string) (journal.ArchiveFile, error) {
 	f, err := s.ArchiveFolder.Open(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.bucket.Open(ctx, name)
@@ -134,15 +135,15 @@ func (s folderFirst) Open(ctx context.Context, name string) (bus.ArchiveFile, er
 }
 
 // Examine compares the journal with its checkpoints and its anchor.
-func (d Damaged) Examine(ctx context.Context) (*bus.Exam, error) {
+func (d Damaged) Examine(ctx context.Context) (*journal.Exam, error) {
 	s, err := d.open(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	defer s.close()
-	x, err := bus.ExamineJournal(ctx, s.nc, d.Space, s.keys, s.anchor)
+	x, err := journal.Examine(ctx, s.nc, d.Space, s.keys, s.anchor)
 	if err == nil && s.bad != nil {
-		x.AddFlaw(bus.FlawBadAnchor, message.AsError("", s.bad).What)
+		x.AddFlaw(journal.FlawBadAnchor, message.AsError("", s.bad).What)
 	}
 	return x, err
 }
@@ -151,7 +152,7 @@ func (d Damaged) Examine(ctx context.Context) (*bus.Exam, error) {
 type Acceptance struct {
 	By, Reason string
 	// Confirm is called before anything is changed, with what is known to be lost.
-	Confirm func(*bus.Exam) error
+	Confirm func(*journal.Exam) error
 }
 
 // Accepted says what was done.
@@ -168,8 +169,8 @@ func (d Damaged) confirm(ctx context.Context, a Acceptance) error {
 	x, err := d.Examine(ctx)
 	switch {
 	case errors.Is(err, message.ErrDamaged): // the server cannot read the files
-		x = &bus.Exam{Space: d.Space}
-		x.AddFlaw(bus.FlawUnreadable, message.AsError("", err).What)
+		x = &journal.Exam{Space: d.Space}
+		x.AddFlaw(journal.FlawUnreadable, message.AsError("", err).What)
 	case err != nil:
 		return err
 	case x.OK:
@@ -198,12 +199,12 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 		return nil, err
 	}
 	defer s.close()
-	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, bus.JournalOptions{Anchor: s.anchor, Archives: s.archives(d), Keys: s.signing(d)})
+	r, err := journal.BeginRecovery(ctx, s.nc, d.Space, s.keys, journal.Options{Anchor: s.anchor, Archives: s.archives(d), Keys: s.signing(d)})
 	if err != nil {
 		return nil, err
 	}
 	if s.bad != nil {
-		r.Exam.AddFlaw(bus.FlawBadAnchor, message.AsError("", s.bad).What)
+		r.Exam.AddFlaw(journal.FlawBadAnchor, message.AsError("", s.bad).What)
 	}
 	if r.Exam.OK { // the server could read everything after all
 		return nil, d.nothingLost()
@@ -233,7 +234,7 @@ const lostText = "The journal lost records. This call may have run. Check its ef
 
 // closing ends what a damaged journal has open.
 type closing struct {
-	r  *bus.Recovery
+	r  *journal.Recovery
 	by toolcall.Principal
 	at time.Time
 	n  int
@@ -399,51 +400,51 @@ func (c *closing) closeLost(ctx context.Context, subject string) error {
 
 // Archive moves finished calls into files: of a data folder that no engine uses, or of an
 // object store of an existing server, whose engines may be running.
-func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, error) {
+func (d Damaged) Archive(ctx context.Context, r journal.Retention) (journal.Archiving, error) {
 	if d.NATS == nil {
 		if err := d.Dir.Exists(); err != nil {
-			return bus.Archiving{}, err
+			return journal.Archiving{}, err
 		}
 		lock, err := lockAnchor(d.anchorPath(), cmp.Or(d.Log, slog.Default()))
 		if err != nil {
-			return bus.Archiving{}, err
+			return journal.Archiving{}, err
 		}
 		defer lock.Close() //nolint:errcheck // the end of the process also unlocks
 	}
 	s, err := d.open(ctx, false)
 	if err != nil {
-		return bus.Archiving{}, err
+		return journal.Archiving{}, err
 	}
 	defer s.close()
 	if s.bad != nil {
-		return bus.Archiving{}, s.bad
+		return journal.Archiving{}, s.bad
 	}
 	if err := checkSpaceExists(ctx, s.nc, d.Space); err != nil {
-		return bus.Archiving{}, err
+		return journal.Archiving{}, err
 	}
-	o := bus.JournalOptions{Archives: s.archives(d), Keys: s.signing(d)}
+	o := journal.Options{Archives: s.archives(d), Keys: s.signing(d)}
 	if s.server == nil { // an engine may be writing to the anchor
-		x, err := bus.ExamineJournal(ctx, s.nc, d.Space, s.keys, s.anchor)
+		x, err := journal.Examine(ctx, s.nc, d.Space, s.keys, s.anchor)
 		if err == nil {
 			err = x.Error()
 		}
 		if err != nil {
-			return bus.Archiving{}, err
+			return journal.Archiving{}, err
 		}
 	} else {
 		o.Anchor = s.anchor
 		o.Durability, o.Health, o.Room = s.server.Durability(), s.server.Health, s.server.Room
 	}
-	j, err := bus.OpenJournal(ctx, s.nc, d.Space, s.keys, o)
+	j, err := journal.Open(ctx, s.nc, d.Space, s.keys, o)
 	if err != nil {
-		return bus.Archiving{}, err
+		return journal.Archiving{}, err
 	}
 	if err := s.publish(d, s.live.Publish); err != nil {
-		return bus.Archiving{}, err
+		return journal.Archiving{}, err
 	}
-	l, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: creds.EngineName, Alone: s.server != nil})
+	l, err := journal.OpenLedger(ctx, j, journal.LedgerOptions{Engine: creds.EngineName, Alone: s.server != nil})
 	if err != nil {
-		return bus.Archiving{}, err
+		return journal.Archiving{}, err
 	}
 	return l.Archive(ctx, r)
 }

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/audit"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
@@ -138,7 +138,7 @@ func TestAcceptLoss(t *testing.T) {
 				t.Errorf("a lost call is named twice: %v", names)
 			}
 			declined := errors.New("declined")
-			if _, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Confirm: func(*bus.Exam) error { return declined }}); !errors.Is(err, declined) {
+			if _, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Confirm: func(*journal.Exam) error { return declined }}); !errors.Is(err, declined) {
 				t.Errorf("a loss that was not confirmed: %v", err)
 			}
 			if y, err := d.Examine(t.Context()); err != nil || y.Records != x.Records || !slices.Equal(y.Flaws, x.Flaws) {
@@ -147,7 +147,7 @@ func TestAcceptLoss(t *testing.T) {
 			if err := os.Remove(cfg.Dir.PublicKeys()); err != nil { // as in a new folder with a restored journal
 				t.Fatal(err)
 			}
-			done, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
+			done, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*journal.Exam) error { return nil }})
 			if err != nil {
 				t.Fatalf("accept the loss: %v", err)
 			}
@@ -155,7 +155,7 @@ func TestAcceptLoss(t *testing.T) {
 				t.Errorf("audits know no keys: %v", err)
 			}
 			t.Logf("loss %+v, interrupted %v, closed %v", done.Loss, done.Interrupted, done.Closed)
-			if _, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "again", Confirm: func(*bus.Exam) error { return nil }}); !errors.Is(err, message.ErrState) {
+			if _, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "again", Confirm: func(*journal.Exam) error { return nil }}); !errors.Is(err, message.ErrState) {
 				t.Errorf("a loss was accepted twice: %v", err)
 			}
 			before := ran.Load()
@@ -248,7 +248,7 @@ func TestAcceptLossWithAnOlderAnchor(t *testing.T) {
 	copyTo(newer.Anchor)
 	accept := func(anchor string) {
 		t.Helper()
-		if _, err := (node.Damaged{Dir: older.Dir, Space: older.Space, Anchor: anchor}).AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }}); err != nil {
+		if _, err := (node.Damaged{Dir: older.Dir, Space: older.Space, Anchor: anchor}).AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*journal.Exam) error { return nil }}); err != nil {
 			t.Fatal(err)
 		}
 	}

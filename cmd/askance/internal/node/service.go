@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
@@ -45,7 +46,7 @@ func (n *Node) serve(ctx context.Context) error {
 		}
 		return n.engine.As(p)
 	}
-	service, err := bus.Serve(ctx, n.conn, n.cfg.Space, surface, bus.ServiceOptions{Observer: n.engine, Auth: n.Auth(), Ledger: n.ledger, Keys: n.signing.Ring, Logger: n.cfg.Log})
+	service, err := bus.Serve(ctx, n.conn, n.journal, surface, bus.ServiceOptions{Observer: n.engine, Auth: n.Auth(), Ledger: n.ledger, Keys: n.signing.Ring, Logger: n.cfg.Log})
 	if err != nil {
 		return err
 	}
@@ -73,8 +74,8 @@ func (n *Node) Gateway() *gateway.Space {
 }
 
 // Outbox opens the outbox of the space.
-func (n *Node) Outbox(ctx context.Context) (*bus.Outbox, error) {
-	return bus.OpenOutbox(ctx, n.journal)
+func (n *Node) Outbox(ctx context.Context) (*journal.Outbox, error) {
+	return journal.OpenOutbox(ctx, n.journal)
 }
 
 // lastSealTimeout bounds the last checkpoint: a stop must not take long.
@@ -83,12 +84,12 @@ const lastSealTimeout = time.Second
 // openLedger opens the ledger, and makes sure that the last records are signed when the
 // engine stops. If that fails, the next engine signs them.
 func (n *Node) openLedger(ctx context.Context) (err error) {
-	o := bus.LedgerOptions{Engine: creds.EngineName, Logger: n.cfg.Log}
-	n.ledger, err = bus.OpenLedger(ctx, n.journal, o)
+	o := journal.LedgerOptions{Engine: creds.EngineName, Logger: n.cfg.Log}
+	n.ledger, err = journal.OpenLedger(ctx, n.journal, o)
 	if errors.Is(err, message.ErrFull) || errors.Is(err, message.ErrUnavailable) { // calls do not wait for their proof
 		n.cfg.Log.Error("the ledger of checkpoints cannot be created now; the engine will try again", "err", err)
 		o.Existing = true
-		n.ledger, err = bus.OpenLedger(ctx, n.journal, o)
+		n.ledger, err = journal.OpenLedger(ctx, n.journal, o)
 	}
 	if err != nil {
 		return err
@@ -105,11 +106,11 @@ func (n *Node) openLedger(ctx context.Context) (err error) {
 }
 
 // Ledger returns the ledger with the signed checkpoints of the journal.
-func (n *Node) Ledger() *bus.Ledger { return n.ledger }
+func (n *Node) Ledger() *journal.Ledger { return n.ledger }
 
 // lag is how long this engine can be behind another one.
 func (n *Node) lag() time.Duration {
-	if n.journal.Claim().Durability == bus.DurabilityQuorum {
+	if n.journal.Claim().Durability == journal.DurabilityQuorum {
 		return 250 * time.Millisecond
 	}
 	return 0
@@ -118,9 +119,9 @@ func (n *Node) lag() time.Duration {
 func (n *Node) openEngine(ctx context.Context) error {
 	opts := []engine.Option{
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
-		engine.WithReadiness(n.ready.last), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(tee{bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log), n}),
+		engine.WithReadiness(n.ready.last), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(journal.NewProofs(n.ledger)), engine.WithSignals(tee{bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log), n}),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
-		engine.WithReviewerLimits(n.cfg.Reviewers), engine.WithSnapshots(bus.NewSnapshots(n.ledger, n.files.Snapshot(n.cfg.Space))),
+		engine.WithReviewerLimits(n.cfg.Reviewers), engine.WithSnapshots(journal.NewSnapshots(n.ledger, n.files.Snapshot(n.cfg.Space))),
 	}
 	if n.cfg.NewTrace != nil {
 		opts = append(opts, engine.WithNewTrace(n.cfg.NewTrace))
@@ -223,7 +224,7 @@ func (n *Node) openDirectory(ctx context.Context) error {
 	if !n.cfg.DirectoryBucket {
 		return nil
 	}
-	bucket, err := bus.OpenDirectoryBucket(ctx, n.conn, n.cfg.Space, bus.PolicyBucketOptions{Replicas: n.cfg.Replicas})
+	bucket, err := journal.OpenDirectoryBucket(ctx, n.conn, n.cfg.Space, journal.PolicyBucketOptions{Replicas: n.cfg.Replicas})
 	if err != nil {
 		return err
 	}
@@ -291,7 +292,7 @@ func (r *readiness) look(ctx context.Context) error {
 // Archiving is what an engine archives while it runs.
 type Archiving struct {
 	// Retention says which calls; none if its OlderThan is 0.
-	bus.Retention
+	journal.Retention
 	// Every is how often. Default: a day. Of several engines, one archives.
 	Every time.Duration
 }
@@ -306,7 +307,7 @@ const (
 // archiver archives while the engine runs.
 type archiver struct {
 	cfg    Archiving
-	ledger *bus.Ledger
+	ledger *journal.Ledger
 	log    *slog.Logger
 }
 

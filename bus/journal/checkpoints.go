@@ -1,0 +1,150 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// checkpoints reads the signed checkpoints of a journal.
+type checkpoints struct {
+	store    reader // of the ledger's stream
+	space    toolcall.SpaceID
+	signing  func() *keyfile.Keys
+	optional bool // a missing stream counts as one without checkpoints
+}
+
+// newest is the last checkpoint of the ledger.
+type newest struct {
+	checkpoint *proof.Checkpoint // nil: there is none
+	sealed     *proof.Sealed     // the checkpoint with its entries
+	place      uint64            // sequence of the checkpoint in the ledger's stream
+	seq        uint64            // sequence of the last message in that stream
+	rivals     []proof.Hash      // of checkpoints with its number; see message/proof
+	read       time.Time         // when this engine first read the checkpoint
+}
+
+// lastArchive returns the place of the last announced archive in the ledger, or 0.
+func (n newest) lastArchive() uint64 {
+	return cmp.Or(n.checkpoint, &proof.Checkpoint{}).LastArchive(n.place)
+}
+
+// archiveCount returns how many archives were announced.
+func (n newest) archiveCount() uint64 { return cmp.Or(n.checkpoint, &proof.Checkpoint{}).Archives }
+
+func (n newest) lastSequence() uint64 { return cmp.Or(n.checkpoint, &proof.Checkpoint{}).To }
+
+// lastLeaf returns the leaf of the last signed record.
+func (n newest) lastLeaf() proof.Hash {
+	if n.sealed == nil {
+		return proof.Hash{}
+	}
+	entries, err := n.sealed.Entries()
+	if err != nil || len(entries) == 0 || entries[len(entries)-1].Subject == "" {
+		return proof.Hash{}
+	}
+	return entries[len(entries)-1].Leaf()
+}
+
+// newestSearch finds the last checkpoint, from the last message to earlier ones.
+type newestSearch struct {
+	newest
+	retired proof.Retired
+	doubt   bool // an earlier checkpoint shows whether the key of this one was retired by then
+}
+
+func (n *newestSearch) add(s *proof.Sealed, place uint64) {
+	c, best := &s.Checkpoint, n.checkpoint
+	switch {
+	case n.retired.Check(*c, nil) != nil:
+	case best == nil || c.Number > best.Number || n.doubt && c.Number < best.Number && n.retired.Check(*best, c) != nil:
+		n.checkpoint, n.sealed, n.place, n.rivals = c, s, place, nil
+		_, n.doubt = n.retired[c.KeyID]
+	case c.Number < best.Number:
+		n.doubt = false
+	case c.Number == best.Number && c.Prev == best.Prev:
+		hash, _ := c.Hash() // it was signed, so it has a form
+		n.rivals = append(n.rivals, hash)
+	}
+}
+
+// readNewest reads the last checkpoint from the leader and skips what no engine wrote.
+// Only earlier messages whose sequence is at least the best number so far can have a newer
+// checkpoint, or another one with that number.
+func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
+	m, err := k.store.get(ctx, getRequest{LastFor: checkpointSubject(k.space)})
+	if errors.Is(err, errNone) || k.optional && errors.Is(err, jetstream.ErrStreamNotFound) {
+		return newest{}, nil
+	}
+	found := newestSearch{newest: newest{seq: m.seq}, retired: k.signing().RetirementTimes()}
+	for ; err == nil; m, err = k.store.getSeq(ctx, m.seq-1) {
+		s, err := k.verify(m)
+		if err != nil {
+			return newest{}, err
+		}
+		if s != nil {
+			found.add(s, m.seq)
+		}
+		if m.seq <= 1 || found.checkpoint != nil && m.seq <= found.checkpoint.Number && !found.doubt {
+			return found.newest, nil
+		}
+	}
+	return newest{}, jsapi.Error("read ledger", "stream "+k.store.stream, err)
+}
+
+// verify returns the checkpoint in a message, or nil if there is none. An unknown key is
+// an error: signing after its checkpoints would begin a second history.
+func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
+	s, err := proof.DecodeSealed(m.data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // verification reports it
+	}
+	c := s.Checkpoint
+	keys := k.signing().VerificationKeys()
+	if _, known := keys[c.KeyID]; !known {
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is unknown here", errtext.Quote(c.KeyID)), Hint: "all engines of a space need the same key file: copy the one that has this key, or name it with --keys"}
+	}
+	if c.Space == k.space && c.Verify(keys) == nil {
+		return &s, nil
+	}
+	return nil, nil
+}
+
+func (k checkpoints) readLosses(ctx context.Context, through uint64) (out []proof.Loss, err error) {
+	err = k.store.visitRecords(ctx, "read ledger", 0, through, func(m stored) error {
+		s, err := k.verify(m)
+		if s != nil && s.Checkpoint.Loss != nil {
+			out = append(out, *s.Checkpoint.Loss)
+		}
+		return err
+	})
+	return out, err
+}
+
+// readArchive reads the announcement of an archive at a place of the ledger.
+func (k checkpoints) readArchive(ctx context.Context, place, number uint64) (*proof.Archive, error) {
+	m, err := k.store.getSeq(ctx, place)
+	if err != nil && !errors.Is(err, errNone) {
+		return nil, jsapi.Error("read ledger", "stream "+k.store.stream, err)
+	}
+	if err == nil {
+		s, err := k.verify(m)
+		if err != nil {
+			return nil, err
+		}
+		if s != nil && s.Checkpoint.Archive != nil && s.Checkpoint.Archive.Number == number {
+			return s.Checkpoint.Archive, nil
+		}
+	}
+	return nil, &message.Error{Code: message.CodeDamaged, Op: "read ledger", What: fmt.Sprintf("the checkpoint that announces archive %d is not readable", number), Hint: "restore a backup of the journal with its checkpoints"}
+}

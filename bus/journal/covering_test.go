@@ -1,0 +1,60 @@
+package journal_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
+)
+
+// A call's event records and the checkpoints over them are found among many others, and among
+// messages that are not checkpoints.
+func TestCallRecordsAndCovering(t *testing.T) {
+	w := newLedgered(t)
+	nc := w.Conn("forger")
+	rubbish := func() {
+		bustest.Store(t, nc, &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: []byte("rubbish")})
+	}
+	w.sign()
+	var prev uint64
+	var want []uint64
+	for i := range 12 {
+		prev = bustest.MustAppend(t, w.j, bustest.CallRecord(fmt.Sprintf("late-%d", i), bustest.CallKey("late"), message.ToolCallPending, "hide"), prev)
+		want = append(want, prev)
+		if i%3 != 0 {
+			w.sign()
+		}
+		if i%4 == 0 {
+			rubbish()
+		}
+	}
+	records, err := journal.CallRecords(t.Context(), w.l, bustest.CallKey("late"))
+	if err != nil || len(records) != 12 {
+		t.Fatalf("CallRecords = %d records, %v", len(records), err)
+	}
+	for i, r := range records {
+		if r.Seq != want[i] {
+			t.Errorf("record %d is at %d, want %d", i, r.Seq, want[i])
+		}
+	}
+	for _, seq := range append([]uint64{1, 5, 9}, want...) {
+		sealed, err := journal.Covering(t.Context(), w.l, []uint64{seq})
+		if err != nil || len(sealed) != 1 || !sealed[0].Checkpoint.Covers(seq) {
+			t.Errorf("Covering(%d) = %d checkpoints, %v", seq, len(sealed), err)
+		}
+	}
+	sealed, err := journal.Covering(t.Context(), w.l, append(want, 3))
+	if err != nil || len(sealed) != 9 {
+		t.Errorf("Covering all = %d checkpoints, %v", len(sealed), err)
+	}
+	if sealed, err = journal.Covering(t.Context(), w.l, []uint64{500}); err != nil || len(sealed) != 0 {
+		t.Errorf("Covering an unsigned record = %d, %v", len(sealed), err)
+	}
+	if _, err := journal.CallRecords(t.Context(), w.l, bustest.CallKey("unknown")); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("CallRecords of no call: %v", err)
+	}
+}

@@ -1,0 +1,282 @@
+package journal
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Outbox delivers the journal's event records to external destinations. Each destination
+// has a durable consumer, so every event record written since the destination was first
+// followed is delivered until it is acknowledged. Several processes can serve one
+// destination; each event record goes to one process at a time.
+//
+// Failed deliveries are kept as dead letters in the space's outbox bucket. All methods
+// are safe for concurrent use.
+type Outbox struct {
+	j    *Journal
+	kv   jetstream.KeyValue
+	name string
+}
+
+// Limits of an outbox.
+const (
+	// outboxWait is how long a delivery may take before it is repeated.
+	outboxWait = 2 * time.Minute
+	// outboxPending limits the unacknowledged event records of one destination,
+	// including those that wait to be repeated.
+	outboxPending = 10_000
+	// outboxAtOnce limits the simultaneous deliveries in one process.
+	outboxAtOnce = 64
+	// outboxForgotten is when NATS forgets a destination that no process serves.
+	outboxForgotten = 30 * 24 * time.Hour
+	// MaxOutboxName is the maximum length of a destination's name.
+	MaxOutboxName = 64
+)
+
+// OutboxBucketName returns the name of a space's bucket of dead letters and used
+// one-time tokens.
+func OutboxBucketName(space toolcall.SpaceID) string { return "ASKANCE_OUTBOX_" + string(space) }
+
+// OpenOutbox opens the outbox of the journal's space and creates its bucket if
+// there is none.
+func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
+	const op = "open outbox"
+	name := OutboxBucketName(j.space)
+	kv, err := j.store.js.KeyValue(ctx, name)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		replicas := j.replicas // may have changed since the journal was opened
+		if info, err := j.store.streamInfo(ctx); err == nil && info != nil {
+			replicas = max(1, info.Config.Replicas)
+		}
+		kv, err = j.store.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
+			Bucket: name, Description: "askance deliveries that failed in the space " + string(j.space), History: 1,
+			Storage: jetstream.FileStorage, Replicas: replicas, LimitMarkerTTL: time.Minute,
+		})
+		if errors.Is(err, jetstream.ErrBucketExists) { // another process was first
+			kv, err = j.store.js.KeyValue(ctx, name)
+		}
+	}
+	if err != nil {
+		return nil, jsapi.Error(op, "bucket "+name, err)
+	}
+	return &Outbox{j: j, kv: kv, name: name}, nil
+}
+
+// newDelivery returns the nth delivery of an event record.
+func newDelivery(r toolcall.JournalEntry, n uint64, m jetstream.Msg) toolcall.Delivery {
+	return toolcall.Delivery{
+		Record: r, Attempt: int(min(n, 1<<30)),
+		Done: func(ctx context.Context) error {
+			if err := m.DoubleAck(ctx); err != nil {
+				return jsapi.Error("acknowledge a delivery", "the event record will be delivered again", err)
+			}
+			return nil
+		},
+		Again: func(pause time.Duration) error {
+			if err := m.NakWithDelay(pause); err != nil {
+				return jsapi.Error("return a delivery", "the event record will be delivered again anyway", err)
+			}
+			return nil
+		},
+	}
+}
+
+// CheckOutboxName returns why a text cannot be the name of a destination.
+func CheckOutboxName(name string) error {
+	if name == "" || len(name) > MaxOutboxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: errtext.Quote(name) + " is not a valid name", Hint: fmt.Sprintf("use at most %d letters, digits, _ and -", MaxOutboxName)}
+	}
+	return nil
+}
+
+// Follow delivers the event records written since the destination was first
+// followed, in order except for repeated ones, until ctx ends and every f has
+// returned; it returns the cause. f runs in up to 64 goroutines and must call Done
+// or Again for each delivery. NATS forgets a destination that no process has served for
+// thirty days.
+func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
+	const op = "follow the journal for a destination"
+	if err := CheckOutboxName(name); err != nil {
+		return err
+	}
+	for pause := jsapi.FirstPause; ; pause = min(2*pause, jsapi.MaxPause) {
+		err := o.followOnce(ctx, name, f)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, jetstream.ErrConsumerExists):
+			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer h_" + name + " of stream " + o.j.store.stream + " has the wrong settings", Hint: "delete it, or rename the destination", Err: err}
+		case err == nil:
+			pause = jsapi.FirstPause
+		}
+		if !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
+	c, err := o.j.store.js.CreateConsumer(ctx, o.j.store.stream, jetstream.ConsumerConfig{
+		Durable: "h_" + name, Description: "askance deliveries to " + name,
+		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
+		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
+		FilterSubjects: []string{bus.Subject{Space: o.j.space, Kind: bus.KindRecord}.String(), bus.Subject{Space: o.j.space, Kind: bus.KindWork}.String()}, ReplayPolicy: jetstream.ReplayInstantPolicy,
+		Metadata: map[string]string{metaKind: "outbox", metaSpace: string(o.j.space)},
+	})
+	if err != nil {
+		return err
+	}
+	iter, err := c.Messages(jetstream.PullMaxMessages(outboxAtOnce))
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer o.giveBack(iter)
+	room := make(chan struct{}, outboxAtOnce)
+	for {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		m, err := iter.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			return err
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return err
+		}
+		o.j.store.noteSeen(meta.Sequence.Stream)
+		r, err := o.j.voids.decode(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
+		if err != nil {
+			<-room
+			_ = m.NakWithDelay(jsapi.MaxPause) // if lost, the message returns after outboxWait
+			continue
+		}
+		_ = m.InProgress() // its time begins now: it may have waited for a slow receiver's other messages
+		d := newDelivery(r, meta.NumDelivered, m)
+		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
+	}
+}
+
+// giveBack stops reading and returns undelivered messages to the queue. If a message of it
+// is lost, the record returns after outboxWait.
+func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
+	ctx, cancel := context.WithTimeout(context.Background(), jsapi.FlushTimeout)
+	defer cancel()
+	iter.Drain()
+	for {
+		m, err := iter.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			break
+		}
+		_ = m.Nak() // if lost, it returns later
+	}
+	_ = o.j.store.nc.FlushWithContext(ctx) // fails only if the connection is lost
+}
+
+// Record reads one event record by its sequence.
+func (o *Outbox) Record(ctx context.Context, seq uint64) (toolcall.JournalEntry, error) {
+	m, err := o.j.store.getSeq(ctx, seq)
+	if errors.Is(err, errNone) {
+		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
+	}
+	if err != nil {
+		return toolcall.JournalEntry{}, jsapi.Error("read a record", "record "+strconv.FormatUint(seq, 10), err)
+	}
+	return o.j.voids.decode(ctx, m)
+}
+
+func deadLetterKey(destination string, seq uint64) string {
+	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
+}
+
+// AddDeadLetter keeps a failed delivery until RemoveDeadLetter.
+func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error {
+	if err := CheckOutboxName(l.Destination); err != nil {
+		return err
+	}
+	b, err := strictjson.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if _, err := o.kv.Put(ctx, deadLetterKey(l.Destination, l.Seq), b); err != nil {
+		return jsapi.Error("keep a failed delivery", "bucket "+o.name, err)
+	}
+	return nil
+}
+
+// RemoveDeadLetter deletes a failed delivery. It returns ErrNotFound if there is none.
+func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error {
+	const op = "remove a failed delivery"
+	key := deadLetterKey(destination, seq)
+	if err := CheckOutboxName(destination); err != nil {
+		return err
+	}
+	if _, err := o.kv.Get(ctx, key); errors.Is(err, jetstream.ErrKeyNotFound) {
+		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("there is no failed delivery of event record %d to %s", seq, destination), Hint: "list the dead letters", Err: err}
+	} else if err != nil {
+		return jsapi.Error(op, "bucket "+o.name, err)
+	}
+	if err := o.kv.Purge(ctx, key); err != nil {
+		return jsapi.Error(op, "bucket "+o.name, err)
+	}
+	return nil
+}
+
+// DeadLetters lists the failed deliveries by destination and sequence.
+func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error) {
+	const op = "list failed deliveries"
+	out := []toolcall.DeadLetter{}
+	err := readBucket(ctx, op, o.kv, "dead.>", func(e jetstream.KeyValueEntry) error {
+		if e.Operation() != jetstream.KeyValuePut {
+			return nil
+		}
+		var l toolcall.DeadLetter
+		if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
+			return &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes to the bucket", Err: err}
+		}
+		out = append(out, l)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, func(a, b toolcall.DeadLetter) int {
+		return cmp.Or(cmp.Compare(a.Destination, b.Destination), cmp.Compare(a.Seq, b.Seq))
+	})
+	return out, nil
+}
+
+// UseOnce reports whether this is the first use of a one-time token in any process of the
+// space. It remembers the token for ttl, but at least a second.
+func (o *Outbox) UseOnce(ctx context.Context, token string, ttl time.Duration) (first bool, err error) {
+	sum := sha256.Sum256([]byte(token))
+	_, err = o.kv.Create(ctx, "used."+hex.EncodeToString(sum[:]), nil, jetstream.KeyTTL(max(ttl, time.Second)))
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, jetstream.ErrKeyExists):
+		return false, nil
+	}
+	return false, jsapi.Error("use a one-time token", "bucket "+o.name, err)
+}

@@ -1,0 +1,226 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func openOutbox(t *testing.T, j *journal.Journal) *journal.Outbox {
+	t.Helper()
+	o, err := journal.OpenOutbox(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// follow starts to follow a destination and returns the deliveries; end stops it.
+func follow(t *testing.T, o *journal.Outbox, name string) (out chan toolcall.Delivery, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, done := make(chan toolcall.Delivery, 100), make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := o.Follow(ctx, name, func(_ context.Context, d toolcall.Delivery) { out <- d }); !errors.Is(err, context.Canceled) {
+			t.Errorf("Follow: %v", err)
+		}
+	}()
+	end = func() { cancel(); <-done }
+	t.Cleanup(end)
+	return out, end
+}
+
+func handed(t *testing.T, out chan toolcall.Delivery) toolcall.Delivery {
+	t.Helper()
+	select {
+	case d := <-out:
+		return d
+	case <-time.After(bustest.Patience):
+		t.Fatal("nothing was delivered")
+		return toolcall.Delivery{}
+	}
+}
+
+// TestOutbox checks that each event record is delivered to one of several processes until it is
+// resolved, even if processes die.
+func TestOutbox(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	bustest.MustAppend(t, j, bustest.CallRecord("f0", bustest.CallKey("c0"), message.ToolCallPending, "propose"), 0)
+	o := openOutbox(t, j)
+	// The destination begins when it is first followed.
+	first, end := follow(t, o, "hook")
+	begun(t, b, "hook")
+	seq := bustest.MustAppend(t, j, bustest.CallRecord("f1", bustest.CallKey("c1"), message.ToolCallPending, "propose"), 0)
+	d := handed(t, first)
+	if d.Record.Seq != seq || d.Record.Invalid != nil || d.Attempt != 1 {
+		t.Errorf("handed out %+v", d)
+	}
+	if err := d.Again(0); err != nil {
+		t.Fatal(err)
+	}
+	again := handed(t, first)
+	if again.Record.Seq != d.Record.Seq || again.Attempt != 2 {
+		t.Errorf("asked for again, handed out %+v", again)
+	}
+	end() // it dies before it resolves the delivery: nothing is lost
+	if err := again.Again(0); err != nil {
+		t.Fatal(err)
+	}
+	seq = bustest.MustAppend(t, j, bustest.WorkRecord("f2", bustest.CallKey("c2"), "web"), 0)
+	second, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
+	third, _ := follow(t, openOutbox(t, b.Journal("test")), "hook")
+	var got []uint64
+	for range 2 {
+		var d toolcall.Delivery
+		select {
+		case d = <-second:
+		case d = <-third:
+		case <-time.After(bustest.Patience):
+			t.Fatal("nothing was delivered")
+		}
+		got = append(got, d.Record.Seq)
+		if err := d.Done(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, []uint64{again.Record.Seq, seq}) {
+		t.Errorf("handed out %v, want %d and %d", got, again.Record.Seq, seq)
+	}
+	r, err := o.Record(t.Context(), seq)
+	if err != nil || r.Record == nil || r.Record.ID != "f2" {
+		t.Errorf("Record = %+v, %v", r, err)
+	}
+	if _, err := o.Record(t.Context(), seq+100); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("Record of nothing: %v", err)
+	}
+}
+
+// begun waits until a destination is followed. Records written from now on are delivered, earlier
+// ones are not.
+func begun(t *testing.T, b *bustest.Bus, name string) {
+	t.Helper()
+	st := bustest.Stream(t, b)
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
+	for {
+		_, err := st.Consumer(ctx, "h_"+name)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			t.Fatalf("%s is not followed: %v", name, err)
+		}
+	}
+}
+
+// A record that waited for a slow receiver's other messages has its whole time for its own attempt.
+func TestOutboxOfASlowReceiver(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		j := b.Journal("test")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var mu sync.Mutex
+		var attempts []int
+		go func() {
+			_ = openOutbox(t, j).Follow(ctx, "hook", func(ctx context.Context, d toolcall.Delivery) {
+				mu.Lock()
+				attempts = append(attempts, d.Attempt)
+				mu.Unlock()
+				time.Sleep(70 * time.Second) // the longest timeout of a destination, and a slow look at the request
+				_ = d.Done(ctx)
+			})
+		}()
+		begun(t, b, "hook")
+		const records = 130
+		for i := range records {
+			bustest.MustAppend(t, j, bustest.CallRecord(fmt.Sprint("f", i), bustest.CallKey(fmt.Sprint("c", i)), message.ToolCallPending, "propose"), 0)
+		}
+		time.Sleep(10 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(attempts) != records || slices.Max(attempts) != 1 {
+			t.Errorf("%d attempts, the highest number is %d; want %d, all with number 1", len(attempts), slices.Max(attempts), records)
+		}
+	})
+}
+
+func TestOutboxLetters(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	o := openOutbox(t, j)
+	letters := []toolcall.DeadLetter{
+		{Destination: "a", Seq: 9, Attempts: 3, Error: "refused", At: bustest.At},
+		{Destination: "a", Seq: 10, Attempts: 1, Error: "gone", At: bustest.At},
+		{Destination: "b", Seq: 1, Attempts: 8, Error: "late", At: bustest.At},
+	}
+	for _, l := range slices.Backward(letters) {
+		if err := o.AddDeadLetter(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := openOutbox(t, j).DeadLetters(t.Context())
+	if d := cmp.Diff(letters, got); err != nil || d != "" {
+		t.Errorf("Letters: %v\n%s", err, d)
+	}
+	if err := o.RemoveDeadLetter(t.Context(), "a", 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.RemoveDeadLetter(t.Context(), "a", 10); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("dug up twice: %v", err)
+	}
+	if got, err := o.DeadLetters(t.Context()); err != nil || len(got) != 2 {
+		t.Errorf("then there are %v, %v", got, err)
+	}
+	for _, name := range []string{"", "a.b", "a*", ">", "a b", "ü", string(make([]byte, 65))} {
+		if err := o.AddDeadLetter(t.Context(), toolcall.DeadLetter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("destination %q: %v", name, err)
+		}
+		if err := o.Follow(t.Context(), name, nil); !errors.Is(err, message.ErrInvalid) {
+			t.Errorf("following %q: %v", name, err)
+		}
+	}
+}
+
+// TestOutboxUseOnce uses one token in many places at once.
+func TestOutboxUseOnce(t *testing.T) {
+	j := bustest.New(t).Journal("test")
+	firsts := make(chan bool, 16)
+	for range cap(firsts) {
+		o := openOutbox(t, j)
+		go func() {
+			first, err := o.UseOnce(t.Context(), "to.ken *>", time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			firsts <- first
+		}()
+	}
+	n := 0
+	for range cap(firsts) {
+		if <-firsts {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("used for the first time %d times", n)
+	}
+	if first, err := openOutbox(t, j).UseOnce(t.Context(), "another", time.Hour); err != nil || !first {
+		t.Errorf("another token: %v, %v", first, err)
+	}
+}
