@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
@@ -137,6 +138,7 @@ func (b *bench) leaveOpen(ctx context.Context) (*Open, error) {
 // readMemory collects garbage, and returns the bytes of live objects and of the resident
 // set; the latter is 0 if it is unknown.
 func readMemory() (heap, resident float64) {
+	runtime.GC() // a pool keeps its objects for one collection
 	debug.FreeOSMemory()
 	live := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(live)
