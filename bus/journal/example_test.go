@@ -27,7 +27,7 @@ func ExampleJournal_Append() {
 	defer cancel()
 	dir, err := os.MkdirTemp("", "askance-example-*")
 	check(err)
-	defer os.RemoveAll(dir)
+	defer func() { check(os.RemoveAll(dir)) }()
 	srv, err := embed.Start(ctx, embed.Options{StoreDir: dir})
 	check(err)
 	defer srv.Close()

@@ -34,12 +34,14 @@ func NewForker(nc *nats.Conn) *Forker {
 	return &Forker{Publisher: journal.NewDirect(nc), nc: nc, Holds: make(chan struct{}, 2), both: make(chan struct{})}
 }
 
+// Arm makes it fork the next two writes.
 func (f *Forker) Arm() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.armed = true
 }
 
+// Publish implements journal.Publisher.
 func (f *Forker) Publish(ctx context.Context, w journal.Write) (journal.Ack, error) {
 	f.mu.Lock()
 	ack, again := f.acks[w.Msg.Header.Get("Nats-Msg-Id")]

@@ -43,6 +43,7 @@ func IsInPipeline(err error) bool {
 	return ok && int(api.ErrorCode) == CodeWrongLastConstant
 }
 
+// IsFull reports whether the server has no room for the message.
 func IsFull(code int, description string) bool {
 	switch code {
 	case CodeInsufficient, CodeStorageExceeded, CodeMemoryExceeded:

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// Heartbeat is how often the server confirms a waiting request; it counts as lost
-	// after MaxSilence.
-	Heartbeat  = 2 * time.Second
+	// Heartbeat is how often the server confirms a waiting request.
+	Heartbeat = 2 * time.Second
+	// MaxSilence is when a waiting request counts as lost.
 	MaxSilence = Heartbeat * 3 / 2
 	// MaxDelay is the longest delay before a task is offered again.
 	MaxDelay = time.Hour

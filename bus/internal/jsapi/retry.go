@@ -16,9 +16,10 @@ const (
 	GiveUpAfter = 10 * time.Second
 	// FlushTimeout limits a round trip to the server.
 	FlushTimeout = 5 * time.Second
-	// FirstPause doubles up to MaxPause between attempts.
+	// FirstPause is the pause after the first attempt. It doubles with each.
 	FirstPause = 20 * time.Millisecond
-	MaxPause   = time.Second
+	// MaxPause limits the pause between attempts.
+	MaxPause = time.Second
 )
 
 // MaxMessage limits the bytes of a message of the server that is decoded.

@@ -160,8 +160,8 @@ func TestCompareReports(t *testing.T) {
 
 func TestStageOfStack(t *testing.T) {
 	for want, stack := range map[string][]string{
-		"encode":   {"runtime.mallocgc", "github.com/go-json-experiment/json.Marshal", "bus.(*Journal).Append", "engine.(*Port).Call"},
-		"publish":  {"runtime.growslice", "bus.(*Journal).Append", "engine.(*Port).Call"},
+		"encode":   {"runtime.mallocgc", "github.com/go-json-experiment/json.Marshal", "bus/journal.(*Journal).Append", "engine.(*Port).Call"},
+		"publish":  {"runtime.growslice", "bus/journal.(*Journal).Append", "engine.(*Port).Call"},
 		"server":   {"encoding/json.Marshal", "github.com/nats-io/nats-server/v2/server.(*stream).processJetStreamMsg"},
 		"collect":  {"runtime.scanobject", "runtime.gcAssistAlloc", "github.com/nats-io/nats-server/v2/server.(*client).parse"},
 		"hand out": {"engine.(*workers).startAttempt", "engine.(*Port).Call"},

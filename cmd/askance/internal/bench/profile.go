@@ -103,7 +103,7 @@ var stages = []stage{
 		"racecall", // the race detector's own work has no stack
 	}},
 	{name: "server", what: "the NATS server: routing, streams, files", anywhere: []string{"github.com/nats-io/nats-server/"}},
-	{name: "prove", what: "checkpoints that sign the journal", anywhere: []string{"bus.(*Ledger)"}},
+	{name: "prove", what: "checkpoints that sign the journal", anywhere: []string{"bus/journal.(*Ledger)"}},
 	{name: "sign", what: "Ed25519 signatures, mostly of grants", innermost: []string{"crypto/ed25519.Sign", "crypto/ed25519.sign", "crypto/ed25519.PrivateKey"}},
 	{name: "verify", what: "checks of signatures", innermost: []string{"crypto/ed25519.Verify"}},
 	{name: "hash", what: "SHA-256 and HMAC", innermost: []string{"crypto/sha256.", "crypto/hmac.", "crypto/internal/fips140/sha256.", "crypto/internal/fips140/hmac."}},
@@ -118,16 +118,16 @@ var stages = []stage{
 		"engine.(*decider)", "engine/reviewers.", "engine/internal/decide.", "engine/internal/approve.", "engine/internal/standing.", "engine/internal/budget.",
 	}},
 	{name: "follow", what: "records read back into the projection", innermost: []string{
-		"bus.(*watcher)", "bus.(*Journal).Watch", "engine/internal/view.", "engine/internal/activity.", "engine/internal/store.(*Store).Follow", "engine/internal/store.watcher",
+		"bus/journal.(*watcher)", "bus/journal.(*Journal).Watch", "engine/internal/view.", "engine/internal/activity.", "engine/internal/store.(*Store).Follow", "engine/internal/store.watcher",
 	}},
 	{name: "publish", what: "records written to the journal", innermost: []string{
-		"bus.(*Journal).Append", "bus.(*Journal).newAppend", "bus.(*appending)", "bus.(*chain)", "journal.Direct", "engine/internal/store.",
+		"bus/journal.(*Journal).Append", "bus/journal.(*Journal).newAppend", "bus/journal.(*appending)", "bus/journal.(*chain)", "bus/journal.Direct", "engine/internal/store.",
 	}},
 	{name: "hand out", what: "tasks to workers, and the start of attempts", innermost: []string{
 		"bus.(*Worker)", "bus.(*fetcher)", "bus.(*handing)", "bus.(*Service).next", "engine.(*Port).start", "engine.(*workers).startAttempt", "executor.(*Worker)", "executor.(*attempt).start",
 	}},
 	{name: "result", what: "runs and their results", innermost: []string{"executor.", "engine.(*Port).result", "engine.(*workers)"}},
-	{name: "request", what: "requests of callers and workers, and the engine around the rest", innermost: []string{"engine.", "engine/", "bus.", "message.", "message/", "cmd/askance/internal/bench."}},
+	{name: "request", what: "requests of callers and workers, and the engine around the rest", innermost: []string{"engine.", "engine/", "bus.", "bus/", "message.", "message/", "cmd/askance/internal/bench."}},
 	{name: "client", what: "connections to the NATS server", innermost: []string{"github.com/nats-io/"}},
 }
 
