@@ -392,20 +392,14 @@ func Count(n int, what string) string {
 }
 
 // Scope says which calls a standing approval covers.
-func Scope(s toolcall.StandingScope) string {
-	switch s {
-	case toolcall.ScopeCallLike:
-		return "calls with the same arguments, in this session"
-	case toolcall.ScopeSession:
-		return "calls in this session"
-	case toolcall.ScopeAgent:
-		return "calls by this agent of this runtime"
-	case toolcall.ScopeUser:
-		return "calls by this runtime, in any session"
-	case toolcall.ScopeSpace:
-		return "calls in the whole space"
-	}
-	return ""
+func Scope(s toolcall.StandingScope) string { return scopes[s] }
+
+var scopes = map[toolcall.StandingScope]string{
+	toolcall.ScopeCallLike: "calls with the same arguments, in this session",
+	toolcall.ScopeSession:  "calls in this session",
+	toolcall.ScopeAgent:    "calls by this agent of this runtime",
+	toolcall.ScopeUser:     "calls by this runtime, in any session",
+	toolcall.ScopeSpace:    "calls in the whole space",
 }
 
 // Limits describes the standing approvals that a rule permits.

@@ -1,6 +1,7 @@
 package asked
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -10,22 +11,15 @@ import (
 
 // Verb names the button that sends a response.
 func Verb(resp toolcall.Response) string {
-	switch resp.Kind {
-	case toolcall.ResponseApprove:
-		if resp.Input != nil {
-			return "Approve as edited"
-		}
-		return "Approve"
-	case toolcall.ResponseReject:
-		return "Reject"
-	case toolcall.ResponseRespond:
-		return "Respond"
-	case toolcall.ResponseSkip:
-		return "Skip"
-	case toolcall.ResponseDelegate:
-		return "Delegate"
+	if resp.Kind == toolcall.ResponseApprove && resp.Input != nil {
+		return "Approve as edited"
 	}
-	return string(resp.Kind)
+	return cmp.Or(verbs[resp.Kind], string(resp.Kind))
+}
+
+var verbs = map[toolcall.ResponseKind]string{
+	toolcall.ResponseApprove: "Approve", toolcall.ResponseReject: "Reject", toolcall.ResponseRespond: "Respond",
+	toolcall.ResponseSkip: "Skip", toolcall.ResponseDelegate: "Delegate",
 }
 
 // Refusal is the engine's error text, without the operation.
@@ -157,28 +151,19 @@ func Step(cause string) (word, tone string) {
 
 // Ended says in a word how a finished call ended, and whether that is a success.
 func Ended(c *toolcall.Call) (word string, good bool) {
-	switch toolcall.Cause(c.Cause) {
-	case toolcall.CauseReject:
-		return "Rejected", false
-	case toolcall.CauseExpire:
-		return "Expired", false
-	case toolcall.CauseInterrupt:
-		return "Interrupted", false
-	case toolcall.CauseBypass:
-		return "Ran without a decision", false
-	case toolcall.CauseDeny:
-		return "Denied", false
-	case toolcall.CauseRefuse:
-		return "Refused", false
-	case toolcall.CauseRevoke:
-		return "Revoked", false
-	case toolcall.CauseRespond:
-		return "Responded", true
+	cause := toolcall.Cause(c.Cause)
+	if word, ok := endWords[cause]; ok {
+		return word, cause == toolcall.CauseRespond
 	}
 	if c.Result != nil && c.Result.State != message.ToolResultSuccess {
 		return "Failed", false
 	}
 	return "Done", true
+}
+
+var endWords = map[toolcall.Cause]string{
+	toolcall.CauseReject: "Rejected", toolcall.CauseExpire: "Expired", toolcall.CauseInterrupt: "Interrupted", toolcall.CauseBypass: "Ran without a decision",
+	toolcall.CauseDeny: "Denied", toolcall.CauseRefuse: "Refused", toolcall.CauseRevoke: "Revoked", toolcall.CauseRespond: "Responded",
 }
 
 // WasAsked reports whether people were asked about the call.

@@ -127,17 +127,8 @@ func Approvers(t toolcall.Tally, p toolcall.Part) []string {
 
 // Authenticated describes toolcall.Principal.Auth.
 func Authenticated(auth string) string {
-	switch auth {
-	case "http-loopback":
-		return "loopback, not authenticated"
-	case "http-token":
-		return "HTTP token"
-	case "nats-jwt":
-		return "NATS login"
-	case "nats-subject":
-		return "NATS, not authenticated"
-	case "in-process":
-		return "in process"
+	if text, ok := logins[auth]; ok {
+		return text
 	}
 	if issuer, ok := strings.CutPrefix(auth, "oidc:"); ok {
 		return "OIDC, " + issuer
@@ -146,6 +137,11 @@ func Authenticated(auth string) string {
 		return "Unix socket, uid " + uid
 	}
 	return auth
+}
+
+var logins = map[string]string{
+	"http-loopback": "loopback, not authenticated", "http-token": "HTTP token", "in-process": "in process",
+	"nats-jwt": "NATS login", "nats-subject": "NATS, not authenticated",
 }
 
 // May says whether a person can respond.
