@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/askance-dev/askance/message/internal/weburl"
 )
@@ -245,31 +246,20 @@ func decodeBase64(dst []byte, s string) ([]byte, error) {
 			return nil, fmt.Errorf("%w: byte %d is not ASCII", ErrNotBase64, i)
 		}
 	}
-	var quad uint32 // the bits of the characters since the last complete group
-	n, pads := 0, 0 // number of characters in quad, and of padding after them
+	kept, pads := make([]byte, 0, len(s)), 0 // the characters of the alphabet, and the padding right after them
 	for i := range len(s) {
-		if s[i] == '=' {
-			if n >= 2 {
-				if pads++; n+pads >= 4 {
-					return appendQuad(dst, quad, n), nil
-				}
+		switch ends := len(kept) % 4; {
+		case strings.IndexByte(alphabet, s[i]) >= 0:
+			kept, pads = append(kept, s[i]), 0
+		case s[i] == '=' && ends >= 2:
+			if pads++; ends+pads == 4 {
+				return base64.RawStdEncoding.AppendDecode(dst, kept)
 			}
-			continue
-		}
-		v := sextet(s[i])
-		if v < 0 {
-			continue
-		}
-		pads = 0
-		quad = quad<<6 | uint32(v)
-		if n++; n == 4 {
-			dst = append(dst, byte(quad>>16), byte(quad>>8), byte(quad))
-			quad, n = 0, 0
 		}
 	}
-	switch n {
+	switch len(kept) % 4 {
 	case 0:
-		return dst, nil
+		return base64.RawStdEncoding.AppendDecode(dst, kept)
 	case 1:
 		return nil, fmt.Errorf("%w: one character is left over", ErrNotBase64)
 	default:
@@ -277,33 +267,7 @@ func decodeBase64(dst []byte, s string) ([]byte, error) {
 	}
 }
 
-// appendQuad appends the complete bytes of a group that ended after n characters.
-func appendQuad(dst []byte, quad uint32, n int) []byte {
-	switch n {
-	case 2:
-		return append(dst, byte(quad>>4))
-	case 3:
-		return append(dst, byte(quad>>10), byte(quad>>2))
-	}
-	return dst
-}
-
-// sextet returns the value of a base64 character, or -1.
-func sextet(c byte) int {
-	switch {
-	case 'A' <= c && c <= 'Z':
-		return int(c - 'A')
-	case 'a' <= c && c <= 'z':
-		return int(c-'a') + 26
-	case '0' <= c && c <= '9':
-		return int(c-'0') + 52
-	case c == '+':
-		return 62
-	case c == '/':
-		return 63
-	}
-	return -1
-}
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 // answer moves a call that is asking. An answer to any other call is stale: an interrupt
 // came first, or the same answer came twice.
