@@ -22,7 +22,7 @@ import (
 // It refuses hosts with characters outside ASCII, because converting them to xn-- form needs
 // the Unicode tables of IDNA, and a wrong table gives another host.
 func Normalize(raw string) (string, error) {
-	s := strings.Trim(raw, c0AndSpace)
+	s := strings.TrimFunc(raw, func(r rune) bool { return r <= ' ' })
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || !isScheme(scheme) {
@@ -50,15 +50,6 @@ const (
 	pathSet         = querySet + "?`{}"
 	userinfoSet     = pathSet + "/:;=@[\\]^|"
 )
-
-// c0AndSpace is trimmed from both ends.
-var c0AndSpace = func() string {
-	var b []byte
-	for c := byte(0); c <= ' '; c++ {
-		b = append(b, c)
-	}
-	return string(b)
-}()
 
 // href holds the parts of a URL, each in normal form.
 type href struct {
@@ -394,38 +385,8 @@ func parseIPv6(s string) (string, error) {
 	if err != nil || !strings.HasSuffix(s, "]") || !addr.Is6() || addr.Zone() != "" {
 		return "", fmt.Errorf("the host %.60q is not an IPv6 address", s)
 	}
-	return "[" + formatIPv6(addr.As16()) + "]", nil
-}
-
-// formatIPv6 formats eight groups and shortens the first longest run of zeros, without the
-// exception for embedded IPv4 addresses that netip's String makes.
-func formatIPv6(a [16]byte) string {
-	var groups [8]uint16
-	start, length := -1, 1
-	for i := range groups {
-		groups[i] = uint16(a[2*i])<<8 | uint16(a[2*i+1])
+	if a := addr.As16(); addr.Is4In6() { // String writes a dotted address
+		return fmt.Sprintf("[::ffff:%x:%x]", int(a[12])<<8|int(a[13]), int(a[14])<<8|int(a[15])), nil
 	}
-	for i := 0; i < len(groups); i++ {
-		j := i
-		for j < len(groups) && groups[j] == 0 {
-			j++
-		}
-		if j-i > length {
-			start, length = i, j-i
-		}
-		i = max(i, j-1)
-	}
-	var b strings.Builder
-	for i := 0; i < len(groups); i++ {
-		if i == start {
-			b.WriteString("::")
-			i += length - 1
-			continue
-		}
-		if i > 0 && (start < 0 || i != start+length) {
-			b.WriteByte(':')
-		}
-		b.WriteString(strconv.FormatUint(uint64(groups[i]), 16))
-	}
-	return b.String()
+	return "[" + addr.String() + "]", nil
 }
