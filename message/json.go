@@ -3,7 +3,6 @@ package message
 import (
 	"bytes"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -213,7 +212,7 @@ func readSource(r *wire.Reader, raw []byte) (Source, error) {
 		return nil, err
 	}
 	var t string
-	if hasMember(members, wire.TypeMember) {
+	if strictjson.Find(members, wire.TypeMember) != nil {
 		t, err = typeMember(members)
 	} else {
 		t, err = guessSource(members)
@@ -233,7 +232,7 @@ func readSource(r *wire.Reader, raw []byte) (Source, error) {
 }
 
 func guessSource(members []strictjson.Member) (string, error) {
-	switch data, url := hasMember(members, "data"), hasMember(members, "url"); {
+	switch data, url := strictjson.Find(members, "data") != nil, strictjson.Find(members, "url") != nil; {
 	case data && !url:
 		return string(SourceBase64), nil
 	case url && !data:
@@ -241,10 +240,6 @@ func guessSource(members []strictjson.Member) (string, error) {
 	default:
 		return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q, and exactly one of data and url", wire.TypeMember)
 	}
-}
-
-func hasMember(members []strictjson.Member, name string) bool {
-	return slices.ContainsFunc(members, func(m strictjson.Member) bool { return m.Name == name })
 }
 
 // readType splits an object that must name its type.
