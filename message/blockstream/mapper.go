@@ -188,8 +188,12 @@ func (m *Mapper) apply(e message.Event) {
 		m.enter(e)
 	case *message.ReplyEnd:
 		m.replyEnd(e)
-	case *message.TextBlockStart, *message.TextBlockDelta, *message.TextBlockEnd:
-		m.text(e)
+	case *message.TextBlockStart:
+		m.noteBlock(e, "text "+e.BlockID)
+	case *message.TextBlockDelta:
+		m.grow(e, "text "+e.BlockID, e.Delta, &Text{}, &TextDelta{Text: e.Delta})
+	case *message.TextBlockEnd:
+		m.endBlock("text " + e.BlockID)
 	case *message.ThinkingBlockStart, *message.ThinkingBlockDelta, *message.ThinkingBlockEnd:
 		m.thinking(e)
 	case *message.ToolCallStart, *message.ToolCallDelta, *message.ToolCallEnd, *message.RequireExternalExecution:

@@ -191,21 +191,6 @@ func (m *Mapper) replyEnd(e *message.ReplyEnd) {
 	m.endTurn(e.CreatedAt)
 }
 
-// text maps the events of text blocks.
-func (m *Mapper) text(e message.Event) {
-	switch e := e.(type) {
-	case *message.TextBlockStart:
-		m.noteBlock(e, "text "+e.BlockID)
-	case *message.TextBlockDelta:
-		if m.grow(e, "text "+e.BlockID, e.Delta, &Text{}) {
-			m.emit(&BlockDelta{Index: m.turn.next - 1, Delta: &TextDelta{Text: e.Delta}})
-		}
-	case *message.TextBlockEnd:
-		m.endBlock("text " + e.BlockID)
-	default: // handled elsewhere
-	}
-}
-
 // thinking maps the events of thinking blocks, which chat mode does not show.
 func (m *Mapper) thinking(e message.Event) {
 	if m.cfg.DisplayMode != ModeAgent {
@@ -216,9 +201,7 @@ func (m *Mapper) thinking(e message.Event) {
 	case *message.ThinkingBlockStart:
 		m.noteBlock(e, "thinking "+e.BlockID)
 	case *message.ThinkingBlockDelta:
-		if m.grow(e, "thinking "+e.BlockID, e.Delta, &Thinking{}) {
-			m.emit(&BlockDelta{Index: m.turn.next - 1, Delta: &ThinkingDelta{Thinking: e.Delta}})
-		}
+		m.grow(e, "thinking "+e.BlockID, e.Delta, &Thinking{}, &ThinkingDelta{Thinking: e.Delta})
 	case *message.ThinkingBlockEnd:
 		m.endBlock("thinking " + e.BlockID)
 	default: // handled elsewhere
@@ -232,25 +215,24 @@ func (m *Mapper) noteBlock(e message.Event, name string) {
 	}
 }
 
-// grow makes the named block the open one; if another block came between, it starts a new
-// block. It returns false if there is nothing to send.
-func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool {
+// grow sends a delta of the named block and makes it the open one; if another block came
+// between, it starts a new block. An empty text is not sent.
+func (m *Mapper) grow(e message.Event, name, text string, b ContentBlock, d Delta) {
 	t := m.enter(e)
-	if t == nil {
-		return false
-	}
-	if !t.known[name] {
+	switch {
+	case t == nil:
+		return
+	case !t.known[name]:
 		m.skip(e, "the turn has no such block")
-		return false
-	}
-	if delta == "" {
-		return false
+		return
+	case text == "":
+		return
 	}
 	if t.open == nil || t.open.name != name {
 		m.start(b)
 		t.open = &openBlock{name: name, text: BlockTypeOf(b) == BlockText}
 	}
-	return true
+	m.emit(&BlockDelta{Index: t.next - 1, Delta: d})
 }
 
 // endBlock records the end of the named block. Thinking stops at once; text waits until it is
