@@ -145,13 +145,14 @@ func (m *Machine) applyBypass(ev Bypassed) error {
 	return m.end(CauseBypass, ev.Result, ev.Digest)
 }
 
-// end moves to finished with a result from outside.
+// end moves to finished, sets the result and clears fields that only an open call has. digest is
+// that of a result from outside.
 func (m *Machine) end(cause Cause, r message.ToolResultBlock, digest string) error {
 	if err := m.move(cause); err != nil {
 		return err
 	}
-	m.call.ResultDigest = digest
-	m.setResult(&r)
+	m.call.Result, m.call.ResultDigest = &r, digest
+	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", NotBlocked, time.Time{}
 	return nil
 }
 
@@ -170,12 +171,7 @@ func (m *Machine) applyResolution(ev Resolved) error {
 		return &message.Error{Code: message.CodeState, Op: "resolve", Call: ErrorCall(c),
 			What: "the call is neither blocked nor run by its runtime", Hint: "only such calls can be resolved: list blocked ones with --blocked"}
 	}
-	if err := m.move(CauseResolve); err != nil {
-		return err
-	}
-	r := ev.Result
-	m.setResult(&r)
-	return nil
+	return m.end(CauseResolve, ev.Result, "")
 }
 
 // Timestamp formats a time like AgentScope's blocks and events: ISO 8601 without a zone,

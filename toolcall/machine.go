@@ -199,12 +199,7 @@ func (m *Machine) applyRevocation(ev Revoked) error {
 
 // finish moves to finished with a result that askance writes.
 func (m *Machine) finish(cause Cause, state message.ToolResultState, text string, at time.Time) error {
-	if err := m.move(cause); err != nil {
-		return err
-	}
-	r := TextResult(m.call, state, text, at)
-	m.setResult(&r)
-	return nil
+	return m.end(cause, TextResult(m.call, state, text, at), "")
 }
 
 // deny finishes a call that has not run, and records why.
@@ -219,12 +214,6 @@ func (m *Machine) deny(cause Cause, state message.ToolResultState, text string, 
 
 func (m *Machine) denyByPolicy(d Decision, at time.Time) error {
 	return m.deny(CauseDeny, message.ToolResultDenied, deniedText(m.call.Tool, d), newDenial(m.call, d.told()), at)
-}
-
-// setResult sets the result and clears fields that only an open call has.
-func (m *Machine) setResult(r *message.ToolResultBlock) {
-	m.call.Result = r
-	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", NotBlocked, time.Time{}
 }
 
 // Effect is something that the engine has to do after the event record that it wrote is
