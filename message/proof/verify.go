@@ -102,15 +102,25 @@ type verifier struct {
 
 // readSigned reads ahead until n signed slots are known, or all.
 func (v *verifier) readSigned(n int) error {
-	for len(v.was) < n && !v.wasEnd {
-		c, err := v.nextCheckpoint()
+	return readAtLeast(n, &v.was, &v.wasEnd, v.nextCheckpoint, v.addCheckpoint)
+}
+
+// readPresent reads ahead until n records are known, or all.
+func (v *verifier) readPresent(n int) error {
+	return readAtLeast(n, &v.is, &v.isEnd, v.nextRecord, v.addRecord)
+}
+
+// readAtLeast calls next and add until the list has n slots, or ends.
+func readAtLeast[T any](n int, list *[]slot, ends *bool, next func() (*T, error), add func(*T)) error {
+	for len(*list) < n && !*ends {
+		item, err := next()
 		switch {
 		case err != nil:
 			return err
-		case c == nil:
-			v.wasEnd = true
+		case item == nil:
+			*ends = true
 		default:
-			v.addCheckpoint(c)
+			add(item)
 		}
 	}
 	return nil
@@ -206,22 +216,6 @@ func (v *verifier) skipRange(from, to uint64) {
 // reportGone reports a record that was not there when its range was signed.
 func (v *verifier) reportGone(at slot) {
 	v.add(Finding{Kind: Removed, Seq: at.seq, Checkpoint: at.number, What: "it was already gone when its range was signed"})
-}
-
-// readPresent reads ahead until n records are known, or all.
-func (v *verifier) readPresent(n int) error {
-	for len(v.is) < n && !v.isEnd {
-		r, err := v.nextRecord()
-		switch {
-		case err != nil:
-			return err
-		case r == nil:
-			v.isEnd = true
-		default:
-			v.addRecord(r)
-		}
-	}
-	return nil
 }
 
 func (v *verifier) addRecord(r *checked) {
