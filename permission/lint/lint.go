@@ -154,7 +154,6 @@ func (l *linter) checkRule(r *permission.Rule) {
 	l.checkContent(r)
 	l.checkFolder(r)
 	l.checkApprovers(r)
-	l.checkRedact(r)
 	l.checkTimes(r)
 	l.checkTests(r)
 }

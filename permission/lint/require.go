@@ -87,52 +87,7 @@ func allPeople(d *Directory) []string {
 	return out
 }
 
-func (l *linter) checkRedact(r *permission.Rule) {
-	tools := l.tools(r)
-	for _, path := range r.Redact {
-		found, judged := false, false
-		for _, t := range tools {
-			if t.Schema == nil {
-				found = true // anything may be there
-				continue
-			}
-			judged = true
-			found = found || hasPath(t.Schema, permission.ArgsType, strings.Split(strings.TrimPrefix(path, "args."), "."))
-		}
-		if judged && !found {
-			l.add(RedactPath, Error, r, "redact", path+" is in no schema of the rule's tools, so nothing is hidden",
-				"askance policy vars "+tools[0].Name+" prints the fields")
-		}
-	}
-}
-
-// hasPath follows a path of field names through a schema; * stands for any field.
-func hasPath(s *permission.Schema, structType string, path []string) bool {
-	if len(path) == 0 || structType == "" {
-		return len(path) == 0
-	}
-	fields := s.Fields(structType)
-	if len(fields) == 0 {
-		return false
-	}
-	for _, f := range fields {
-		if path[0] != "*" && strings.TrimSuffix(path[0], "[]") != f.Name {
-			continue
-		}
-		rest := path[1:]
-		if strings.HasPrefix(f.Type, "list(") && len(rest) > 0 && (rest[0] == "*" || rest[0] == "[]") {
-			rest = rest[1:]
-		}
-		// Members that the schema does not declare can be anything.
-		open := f.Struct == "" && (strings.HasPrefix(f.Type, "map(") || f.Type == "dyn")
-		if len(rest) == 0 || open || hasPath(s, f.Struct, rest) {
-			return true
-		}
-	}
-	return false
-}
-
-// checkTimes compares a rule's times with each other and with the limits.
+// checkTimes compares a rule's times with the limits.
 func (l *linter) checkTimes(r *permission.Rule) {
 	expiry := r.Expiry
 	if expiry == 0 && r.Behavior == message.BehaviorAsk {
@@ -143,12 +98,6 @@ func (l *linter) checkTimes(r *permission.Rule) {
 	}
 	if limit := l.opts.ExecutorLimit; limit > 0 && r.Executor.Timeout > limit {
 		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution can take", permission.FormatDuration(r.Executor.Timeout), permission.FormatDuration(limit)), "make it shorter")
-	}
-	for _, step := range r.Escalation {
-		if expiry > 0 && step.After >= expiry {
-			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s is never reached: the approval request expires after %s", permission.FormatDuration(step.After), permission.FormatDuration(expiry)),
-				"make it earlier, or the expiry longer")
-		}
 	}
 }
 
