@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // This file answers AgentScope's questions about a command line from its syntax tree,
@@ -174,24 +175,13 @@ func containsWord(line, word string) bool {
 		if i < 0 {
 			return false
 		}
-		before, after := line[:from+i], line[from+i+len(word):]
-		if !endsInWord(before) && !beginsWithWord(after) {
+		before, _ := utf8.DecodeLastRuneInString(line[:from+i])
+		after, _ := utf8.DecodeRuneInString(line[from+i+len(word):])
+		if !wordChar(before) && !wordChar(after) {
 			return true
 		}
 		from += i + 1
 	}
-}
-
-func endsInWord(s string) bool {
-	r := []rune(s)
-	return len(r) > 0 && wordChar(r[len(r)-1])
-}
-
-func beginsWithWord(s string) bool {
-	for _, r := range s {
-		return wordChar(r)
-	}
-	return false
 }
 
 func wordChar(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }

@@ -383,12 +383,9 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	cover := p.line.Cover([]*shell.Pattern{b.shell})
 	var out []permission.Piece
 	for _, one := range cover.Commands {
-		if b.isEverything() {
-			out = append(out, permission.Piece{Text: one.Command.String(), Covered: true})
-			continue
-		}
-		piece := permission.Piece{Text: one.Command.String(), Covered: one.Covered}
+		piece := permission.Piece{Text: one.Command.String(), Covered: one.Covered || b.isEverything()}
 		switch {
+		case b.isEverything():
 		case !one.Covered:
 			piece.Why = one.Why.String()
 		case one.By < 0:
