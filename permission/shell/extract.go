@@ -74,13 +74,22 @@ func (e *extractor) readLine(text string) (posix []Command) {
 // closesInWord reports whether a text closes a descriptor with a word that goes on, which
 // bash divides: <&-rm x closes the input and runs rm.
 func closesInWord(stmts []*syntax.Stmt) bool {
+	return anyNode(stmts, func(n syntax.Node) bool {
+		r, ok := n.(*syntax.Redirect)
+		if !ok || r.Op != syntax.DplIn && r.Op != syntax.DplOut || r.Word == nil {
+			return false
+		}
+		first, isLit := r.Word.Parts[0].(*syntax.Lit)
+		return isLit && strings.HasPrefix(first.Value, "-") && (len(first.Value) > 1 || len(r.Word.Parts) > 1)
+	})
+}
+
+// anyNode reports whether one of the nodes of the statements is as asked.
+func anyNode(stmts []*syntax.Stmt, is func(syntax.Node) bool) bool {
 	found := false
 	for _, s := range stmts {
 		syntax.Walk(s, func(n syntax.Node) bool {
-			if r, ok := n.(*syntax.Redirect); ok && (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && r.Word != nil {
-				first, isLit := r.Word.Parts[0].(*syntax.Lit)
-				found = found || isLit && strings.HasPrefix(first.Value, "-") && (len(first.Value) > 1 || len(r.Word.Parts) > 1)
-			}
+			found = found || is(n)
 			return !found
 		})
 	}

@@ -68,12 +68,8 @@ func (t textFinder) splitCrudely(text string) {
 	fields := strings.FieldsFunc(text, func(r rune) bool {
 		return r <= ' ' || strings.ContainsRune(":=;&|()<>{}[],`'\"\\$!^", r)
 	})
-	words := make([]Word, len(fields))
-	for i, f := range fields {
-		words[i] = Word{Text: f, Fixed: true}
-	}
-	if len(words) > 0 {
-		t.line.crude = append(t.line.crude, words)
+	if len(fields) > 0 {
+		t.line.crude = append(t.line.crude, fixedWords(fields))
 	}
 }
 

@@ -221,10 +221,7 @@ func (p *Pattern) Notice() string {
 	if len(p.tokens) == 0 {
 		return "names no program before the first *: covers only programs whose options are known"
 	}
-	argv := make([]Word, len(p.tokens))
-	for i, t := range p.tokens {
-		argv[i] = Word{Text: t, Fixed: true}
-	}
+	argv := fixedWords(p.tokens)
 	r := review{argv: argv, first: len(argv), last: len(argv), added: p.added, partial: true}
 	why, known := r.refuse()
 	switch {

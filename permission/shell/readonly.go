@@ -36,19 +36,15 @@ func (l *Line) bashOnly() bool {
 	if strings.ContainsAny(l.Text, "\n\\`") || strings.Contains(l.Text, "$'") || strings.Contains(l.Text, `$"`) {
 		return false // it may read another line, or end the quotes elsewhere
 	}
-	found := false
-	for _, s := range l.stmts {
-		syntax.Walk(s, func(n syntax.Node) bool {
-			switch n := n.(type) {
-			case *syntax.BinaryCmd:
-				found = found || n.Op == syntax.PipeAll
-			case *syntax.Redirect:
-				found = found || n.Op == syntax.WordHdoc
-			}
-			return !found
-		})
-	}
-	return found
+	return anyNode(l.stmts, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.BinaryCmd:
+			return n.Op == syntax.PipeAll
+		case *syntax.Redirect:
+			return n.Op == syntax.WordHdoc
+		}
+		return false
+	})
 }
 
 func (l *Line) isQuiet() bool {

@@ -246,15 +246,10 @@ var writesTo = map[syntax.RedirOperator]bool{
 }
 
 func (f fileFinder) onlyPrints(s *syntax.Stmt) bool {
-	only := true
-	syntax.Walk(s, func(n syntax.Node) bool {
-		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
-			name := c.Args[0].Lit()
-			only = only && (printers[name] || copiers[name])
-		}
-		return only
+	return !anyNode([]*syntax.Stmt{s}, func(n syntax.Node) bool {
+		c, ok := n.(*syntax.CallExpr)
+		return ok && len(c.Args) > 0 && !printers[c.Args[0].Lit()] && !copiers[c.Args[0].Lit()]
 	})
-	return only
 }
 
 // addSaved adds the files that a call writes through its arguments: those of tee,
@@ -412,27 +407,23 @@ var loaders = map[string]string{
 // changesInput reports whether a text gives the shell itself another input, which
 // everything after it reads: exec <f.
 func changesInput(stmts []*syntax.Stmt) bool {
-	found := false
-	for _, s := range stmts {
-		syntax.Walk(s, func(n syntax.Node) bool {
-			s, ok := n.(*syntax.Stmt)
-			if !ok || found {
-				return !found
-			}
-			c, ok := s.Cmd.(*syntax.CallExpr)
-			if !ok || len(c.Args) == 0 || readWord(c.Args[len(c.Args)-1], c.Args[len(c.Args)-1].Lit()).text.String() != "exec" {
+	return anyNode(stmts, func(n syntax.Node) bool {
+		s, ok := n.(*syntax.Stmt)
+		if !ok {
+			return false
+		}
+		c, ok := s.Cmd.(*syntax.CallExpr)
+		if !ok || len(c.Args) == 0 || readWord(c.Args[len(c.Args)-1], c.Args[len(c.Args)-1].Lit()).text.String() != "exec" {
+			return false
+		}
+		return slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool {
+			switch r.Op {
+			case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.WordHdoc, syntax.Hdoc, syntax.DashHdoc:
 				return true
 			}
-			for _, r := range s.Redirs {
-				switch r.Op {
-				case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.WordHdoc, syntax.Hdoc, syntax.DashHdoc:
-					found = true
-				}
-			}
-			return true
+			return false
 		})
-	}
-	return found
+	})
 }
 
 // lookup matches a substitution that prints the path of a program: $(which rm).
