@@ -260,7 +260,7 @@ func structKeys(t reflect.Type, prefix string) []Key {
 			}
 			elem = elem.Elem()
 		}
-		if elem.Kind() == reflect.Struct && editorTypes[elem] == nil {
+		if _, own := ownTypes[elem]; elem.Kind() == reflect.Struct && !own {
 			out = append(out, structKeys(elem, path)...)
 		}
 	}
@@ -271,19 +271,8 @@ func keyType(t reflect.Type) string {
 	if t.Kind() == reflect.Pointer {
 		return keyType(t.Elem())
 	}
-	switch t {
-	case reflect.TypeFor[version]():
-		return "1"
-	case reflect.TypeFor[terms]():
-		return "names with CEL expressions"
-	case reflect.TypeFor[instant]():
-		return "time"
-	case reflect.TypeFor[jsonObject]():
-		return "JSON object"
-	case reflect.TypeFor[amount]():
-		return "decimal number"
-	case durationType:
-		return "duration"
+	if own, ok := ownTypes[t]; ok {
+		return own.name
 	}
 	switch t.Kind() {
 	case reflect.Slice:
@@ -319,14 +308,18 @@ func EditorSchema() []byte {
 	return out.Bytes()
 }
 
-// editorTypes are the types that decode themselves.
-var editorTypes = map[reflect.Type]map[string]any{
-	reflect.TypeFor[version]():    {"enum": []int{1}},
-	reflect.TypeFor[terms]():      {"type": "object", "additionalProperties": map[string]any{"type": "string"}, "propertyNames": map[string]any{"pattern": TermName.String()}},
-	reflect.TypeFor[instant]():    {"type": "string", "format": "date-time"},
-	reflect.TypeFor[jsonObject](): {"type": "object"},
-	reflect.TypeFor[amount]():     {"type": []string{"number", "string"}, "minimum": 0, "pattern": `^(0|[1-9][0-9]{0,17})(\.[0-9]{1,9})?$`},
-	durationType:                  {"type": "string", "pattern": DurationPattern},
+// ownTypes are the types that decode themselves, each with its name in the list of keys and its
+// schema.
+var ownTypes = map[reflect.Type]struct {
+	name   string
+	schema map[string]any
+}{
+	reflect.TypeFor[version]():    {"1", map[string]any{"enum": []int{1}}},
+	reflect.TypeFor[terms]():      {"names with CEL expressions", map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}, "propertyNames": map[string]any{"pattern": TermName.String()}}},
+	reflect.TypeFor[instant]():    {"time", map[string]any{"type": "string", "format": "date-time"}},
+	reflect.TypeFor[jsonObject](): {"JSON object", map[string]any{"type": "object"}},
+	reflect.TypeFor[amount]():     {"decimal number", map[string]any{"type": []string{"number", "string"}, "minimum": 0, "pattern": `^(0|[1-9][0-9]{0,17})(\.[0-9]{1,9})?$`}},
+	durationType:                  {"duration", map[string]any{"type": "string", "pattern": DurationPattern}},
 }
 
 func structSchema(t reflect.Type) map[string]any {
@@ -359,8 +352,8 @@ func keySchema(t reflect.Type, k keyTags) map[string]any {
 		}
 		return s
 	}
-	if s, ok := editorTypes[t]; ok {
-		return maps.Clone(s)
+	if own, ok := ownTypes[t]; ok {
+		return maps.Clone(own.schema)
 	}
 	switch t.Kind() {
 	case reflect.String:
