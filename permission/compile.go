@@ -8,6 +8,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
@@ -228,15 +229,21 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 			"leave it out to match every call, use when, or give the tool a kind in the tools file, such as bash")
 		return nil
 	}
-	p, err := callSafely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
-	if err == nil && p == nil {
-		err = fmt.Errorf("the matcher of %s returned no pattern", display.Quoted(tr.name))
-	}
+	p, err := tr.compilePattern(tr.name, content, r.Behavior)
 	if err != nil {
 		c.addFault(r, "rule_content", err.Error(), "")
 		return nil
 	}
 	return c.finishPattern(r, tr, p)
+}
+
+// compilePattern returns what the matcher makes of the content of a rule for this tool.
+func (t *toolRules) compilePattern(tool, content string, behavior message.Behavior) (Pattern, error) {
+	p, err := callSafely(func() (Pattern, error) { return t.matcher.Compile(content, behavior) })
+	if err == nil && p == nil {
+		err = fmt.Errorf("the matcher of %s returned no pattern", display.Quoted(tool))
+	}
+	return p, err
 }
 
 // plainTextHint is for authors who write plain text where an expression is expected.

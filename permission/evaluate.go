@@ -192,15 +192,10 @@ func (e *evaluation) sessionRules(behavior message.Behavior) []*compiledRule {
 }
 
 func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (Pattern, error) {
-	m := e.tr.matcher
-	if m == nil {
+	if e.tr.matcher == nil {
 		return nil, fmt.Errorf("no matcher can interpret the content for %s", display.Quoted(e.req.Tool))
 	}
-	p, err := callSafely(func() (Pattern, error) { return m.Compile(content, behavior) })
-	if err == nil && p == nil {
-		err = fmt.Errorf("the matcher of %s returned no pattern", display.Quoted(e.req.Tool))
-	}
-	return p, err
+	return e.tr.compilePattern(e.req.Tool, content, behavior)
 }
 
 func (t *toolRules) kind() Kind {
@@ -290,9 +285,7 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 }
 
 func (c *compiler) addNotice(r *Rule, tool, text string) {
-	at := Place{File: r.at.FileName()}
-	at.Line, at.Col = r.at.Start("rule_content")
-	c.bundle.notices = append(c.bundle.notices, Notice{Place: at, Rule: r.Name, Tool: tool, Text: text})
+	c.bundle.notices = append(c.bundle.notices, Notice{Place: r.FieldPlace("rule_content"), Rule: r.Name, Tool: tool, Text: text})
 }
 
 // Notices returns what the authors of the rules should know. Notices decide nothing.

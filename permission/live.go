@@ -173,24 +173,24 @@ func (l *Live) sourceCheck() func(context.Context) error {
 func (l *Live) loadFiles(files []File) error {
 	b, err := Load(files, l.options.Options)
 	l.digest, l.tried = digestOf(files), true
-	if err == nil {
-		l.mu.Lock()
-		l.counts.keepRules(l.current.Swap(b), b)
-		l.inForce = describeFiles(files)
-		l.loads++
-		l.keepVersion(version{api.PolicyVersion{Bundle: b.Hash(), Rules: b.Rules(), Loaded: time.Now().UTC().Round(0)}, files})
-		now := l.versions[len(l.versions)-1]
-		l.mu.Unlock()
-		if l.history != nil {
-			l.history.write(now)
-		}
-	}
 	if err != nil {
 		l.countRefusal()
-	} else if l.options.Loaded != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.counts.keepRules(l.current.Swap(b), b)
+	l.inForce = describeFiles(files)
+	l.loads++
+	l.keepVersion(version{api.PolicyVersion{Bundle: b.Hash(), Rules: b.Rules(), Loaded: time.Now().UTC().Round(0)}, files})
+	now := l.versions[len(l.versions)-1]
+	l.mu.Unlock()
+	if l.history != nil {
+		l.history.write(now)
+	}
+	if l.options.Loaded != nil {
 		l.options.Loaded(b)
 	}
-	return err
+	return nil
 }
 
 // recordUnreadable keeps the last good policy and makes sure that the files are tried again as soon

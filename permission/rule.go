@@ -105,17 +105,14 @@ type Denial struct {
 }
 
 // Place is where the rule starts.
-func (r *Rule) Place() Place { return placeOf(r.at) }
+func (r *Rule) Place() Place { return placeOf(r.at, "") }
 
 // FieldPlace is where the value of a key starts, such as "when" or "approvers.groups", or the
 // rule's place if the file does not have the key.
-func (r *Rule) FieldPlace(key string) Place {
-	line, col := r.at.Start(key)
-	return Place{File: r.at.FileName(), Line: line, Col: col}
-}
+func (r *Rule) FieldPlace(key string) Place { return placeOf(r.at, key) }
 
-func placeOf(o *rulefile.Origin) Place {
-	line, col := o.Start("")
+func placeOf(o *rulefile.Origin, key string) Place {
+	line, col := o.Start(key)
 	return Place{File: o.FileName(), Line: line, Col: col}
 }
 
@@ -314,7 +311,7 @@ type Test struct {
 }
 
 // Place is where the test starts.
-func (t *Test) Place() Place { return placeOf(t.at) }
+func (t *Test) Place() Place { return placeOf(t.at, "") }
 
 // Expect is what a test expects. Nil and empty fields are not checked.
 type Expect struct {
