@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 const rules = `version: 1
@@ -155,8 +157,11 @@ func ExampleLoad_layers() {
 		if d.Behavior == "ask" {
 			fmt.Println(d.Message)
 			fmt.Println(d.Requirement.Quorum, "people in", d.Requirement.Expiry, "hidden:", d.Redact)
-			fmt.Println("ops may answer:", d.Requirement.Accepts("ann", []string{"ops"}, "bob", 0))
-			fmt.Println("the requester may:", d.Requirement.Accepts("bob", []string{"ops"}, "bob", 0))
+			req := d.Requirement.Issue(time.Now())
+			req.Requester = "bob"
+			for _, name := range []string{"ann", "bob"} {
+				fmt.Println(name, "may answer:", req.Accepts(toolcall.Vote{By: toolcall.Principal{Name: name}, Groups: []string{"ops"}}))
+			}
 		}
 	}
 	// Output:
@@ -164,8 +169,8 @@ func ExampleLoad_layers() {
 	// ask by four-eyes of the layer project
 	// Deploy test with [redacted]?
 	// 2 people in 1h0m0s hidden: [args.token]
-	// ops may answer: true
-	// the requester may: false
+	// ann may answer: true
+	// bob may answer: false
 }
 
 // Rules of the form Tool(specifier) are imported, or refused with a reason.

@@ -131,34 +131,6 @@ type ApproverSet struct {
 	Escalation []Escalation `json:"escalation"`
 }
 
-// Accepts reports whether the set accepts a person with the given groups once the approval request
-// has been open for the given time.
-func (s ApproverSet) Accepts(user string, groups []string, open time.Duration) bool {
-	if acceptsPerson(s.Users, s.Groups, user, groups) {
-		return true
-	}
-	return slices.ContainsFunc(s.Escalation, func(e Escalation) bool {
-		return open >= e.After && acceptsPerson(e.To.Users, e.To.Groups, user, groups)
-	})
-}
-
-func acceptsPerson(users, groups []string, user string, of []string) bool {
-	return len(users)+len(groups) == 0 || slices.Contains(users, user) || slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) })
-}
-
-// Accepts reports whether all rules accept a person once the approval request has been open for the
-// given time, so that with a quorum of one the person could respond alone. requester is the person
-// on whose behalf the call is made.
-func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
-	switch {
-	case user == "", r.ExcludeRequester && (requester == "" || toolcall.IsSamePerson(user, requester)):
-		return false // an unknown requester cannot be excluded
-	case len(r.Users) > 0 && !slices.Contains(r.Users, user):
-		return false
-	}
-	return !slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool { return !s.Accepts(user, groups, open) })
-}
-
 // Duties are what the engine must enforce to open the approval request.
 func (r Requirement) Duties() []Duty {
 	var out []Duty
