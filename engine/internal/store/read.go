@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -220,11 +221,7 @@ func (s *Store) SessionCalls(ctx context.Context, session toolcall.Key) ([]*tool
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*toolcall.Call, 0, len(last))
-	for _, c := range last {
-		out = append(out, c)
-	}
-	return out, nil
+	return slices.Collect(maps.Values(last)), nil
 }
 
 // CheckReply refuses a request about a reply that has neither an event record nor a streamed

@@ -93,27 +93,18 @@ func (v *View) OpenCalls(phases ...toolcall.Phase) []*toolcall.Call {
 	return out
 }
 
-func isOpen(c *toolcall.Call) int {
-	if c != nil && c.Open() {
-		return 1
+// count adds by to the numbers of the reply and the view in which an open call counts.
+func (r *replyView) count(v *View, c *toolcall.Call, by int) {
+	if c == nil || !c.Open() {
+		return
 	}
-	return 0
-}
-
-// isBlocked is 1 for an open call that waits for an operator, otherwise 0.
-func isBlocked(c *toolcall.Call) int {
-	if c != nil && c.Phase() == toolcall.PhaseBlocked {
-		return 1
+	r.open += by
+	if c.Phase() == toolcall.PhaseBlocked {
+		v.blocked += by
 	}
-	return 0
-}
-
-// isReturned is 1 for an open call that is not running because workers returned its task.
-func isReturned(c *toolcall.Call) int {
-	if c != nil && c.ReturnText() != "" {
-		return 1
+	if c.ReturnText() != "" {
+		v.returned += by
 	}
-	return 0
 }
 
 // Counts returns the number of open calls, of those that wait for an operator, and of

@@ -231,7 +231,6 @@ func (r *restoring) restoreCalls(s *Snapshot) error {
 			return err
 		}
 		r.addCall(rec.Call, seq)
-		r.replyOf(rec.Call.ReplyKey()).open++
 	}
 	for _, e := range s.Ended {
 		rec, err := r.find(e.Seq, "of a finished call or reply", func(rec *toolcall.EventRecord) bool {
@@ -252,11 +251,9 @@ func (r *restoring) addCall(c *toolcall.Call, seq uint64) {
 	c.At(seq)
 	r.View.calls[c.Key] = c
 	r.orders.put(c, nil)
-	r.insert(r.replyOf(c.ReplyKey()), c)
-	if c.Open() {
-		r.blocked += isBlocked(c)
-		r.returned += isReturned(c)
-	}
+	reply := r.replyOf(c.ReplyKey())
+	r.insert(reply, c)
+	reply.count(r.View, c, 1)
 }
 
 func (r *restoring) restoreSessions(s *Snapshot) error {

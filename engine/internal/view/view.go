@@ -168,8 +168,8 @@ func (v *View) applyCall(rec *toolcall.EventRecord, seq uint64) bool {
 	r := v.replyOf(c.ReplyKey())
 	v.calls[c.Key] = c
 	v.orders.put(c, old)
-	v.blocked += isBlocked(c) - isBlocked(old)
-	v.returned += isReturned(c) - isReturned(old)
+	r.count(v, old, -1)
+	r.count(v, c, 1)
 	if old == nil {
 		v.insert(r, c)
 	}
@@ -182,7 +182,6 @@ func (v *View) applyCall(rec *toolcall.EventRecord, seq uint64) bool {
 	if s := v.sessions[c.SessionKey()]; s != nil {
 		s.used = max(s.used, seq)
 	}
-	r.open += isOpen(c) - isOpen(old)
 	if !c.Open() && (old == nil || old.Open()) {
 		at := ended{c.Key, seq}
 		if rec.Note != nil { // the call ended in an earlier record
