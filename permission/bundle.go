@@ -91,7 +91,7 @@ func (t *toolRules) schema() *Schema {
 
 func (t *toolRules) addRules(rules ...*compiledRule) {
 	for _, r := range rules {
-		if !r.rule.isEnforced() {
+		if !r.rule.IsEnforced() {
 			t.watched = append(t.watched, r)
 			continue
 		}
@@ -145,19 +145,13 @@ func toolVars(name string, t *Tool, d *Definition) map[string]any {
 		"schema_hash": hash,
 		"hash":        d.Hash,
 		"changed":     d.Changed,
-		"claims": map[string]any{
-			"read_only":   d.Claims.ReadOnly,
-			"destructive": d.Claims.Destructive,
-			"idempotent":  d.Claims.Idempotent,
-			"open_world":  d.Claims.OpenWorld,
-		},
-		"annotations": map[string]any{
-			"read_only":   t.ReadOnly,
-			"destructive": t.Destructive,
-			"idempotent":  t.Idempotent,
-			"open_world":  t.OpenWorld,
-		},
+		"claims":      d.Claims.vars(),
+		"annotations": Claims{t.ReadOnly, t.Destructive, t.Idempotent, t.OpenWorld}.vars(),
 	}
+}
+
+func (c Claims) vars() map[string]any {
+	return map[string]any{"read_only": c.ReadOnly, "destructive": c.Destructive, "idempotent": c.Idempotent, "open_world": c.OpenWorld}
 }
 
 // Rules for the tools of a server, written "server/*".
@@ -169,7 +163,8 @@ func serverOf(pattern string) (string, bool) {
 
 func isServerPattern(pattern string) bool { _, ok := serverOf(pattern); return ok }
 
-func (r *Rule) isAbout(tool, server string) bool {
+// IsAbout reports whether the rule names the tool, its server or all tools.
+func (r *Rule) IsAbout(tool, server string) bool {
 	return slices.ContainsFunc(r.Tools, func(name string) bool {
 		if s, ok := serverOf(name); ok {
 			return s == server

@@ -122,7 +122,7 @@ func (c checker) checkWords(r *Rule) {
 	if r.Layer.rank() < 0 {
 		c.addFault(r, "layer", "is "+display.Quoted(string(r.Layer))+", want managed, project, user or run", "write one of these, or leave the layer out")
 	}
-	if r.Locked && !r.isEnforced() {
+	if r.Locked && !r.IsEnforced() {
 		c.addFault(r, "enforcement", "a locked rule must be enforced", "remove locked or enforcement")
 	}
 }

@@ -138,7 +138,7 @@ func (c *compiler) addRule(given *Rule) {
 	if r.anyTool() {
 		switch cr := c.compileRule(&r, nil); {
 		case cr == nil:
-		case hasContent(&r):
+		case r.HasContent():
 			c.addPathRule(&r, cr, nil)
 		default:
 			c.anyTool = append(c.anyTool, cr)
@@ -158,8 +158,6 @@ func (c *compiler) addRule(given *Rule) {
 		c.addPathRule(&r, cr, tr)
 	}
 }
-
-func hasContent(r *Rule) bool { _, ok := r.content(); return ok }
 
 // Frontend before a tool's name says that agents' frontends supply the tool with their requests, so
 // no tools file declares it. Rules and tests write it; calls name the tool without it.

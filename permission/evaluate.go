@@ -318,7 +318,7 @@ func (e *evaluation) findJointRules(among []*compiledRule) []*compiledRule {
 	var rules []*compiledRule
 	var patterns []Pattern
 	for _, r := range among {
-		if r.pattern != nil && r.broken == nil && r.rule.Budget == nil && r.rule.isEnforced() && e.isConditionTrue(r) {
+		if r.pattern != nil && r.broken == nil && r.rule.Budget == nil && r.rule.IsEnforced() && e.isConditionTrue(r) {
 			rules, patterns = append(rules, r), append(patterns, r.pattern)
 		}
 	}

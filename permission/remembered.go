@@ -241,7 +241,7 @@ func noSuchPath(text string, p redact.Path, s *Schema) error {
 func (c *compiler) schemasOf(r *Rule) []*Schema {
 	var out []*Schema
 	for i := range c.opts.Tools {
-		if t := &c.opts.Tools[i]; r.isAbout(t.Name, t.Server) {
+		if t := &c.opts.Tools[i]; r.IsAbout(t.Name, t.Server) {
 			out = append(out, t.Schema)
 		}
 	}

@@ -127,7 +127,8 @@ const (
 	EnforcementAudit   Enforcement = "audit"   // reports it only in the record
 )
 
-func (r *Rule) isEnforced() bool {
+// IsEnforced reports whether the rule decides, instead of only reporting its matches.
+func (r *Rule) IsEnforced() bool {
 	return r.Enforcement == "" || r.Enforcement == EnforcementEnforce
 }
 
@@ -150,6 +151,9 @@ func (r *Rule) onError() OnError {
 		return OnErrorAsk
 	}
 }
+
+// HasContent reports whether the rule selects calls by a content.
+func (r *Rule) HasContent() bool { _, ok := r.content(); return ok }
 
 // content is the text that a matcher must match; false means that every call matches.
 func (r *Rule) content() (string, bool) {

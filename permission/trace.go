@@ -85,7 +85,7 @@ type tracer struct {
 
 func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	tr := &Traced{Rule: r.rule.Name, Source: r.rule.Source, Behavior: r.rule.Behavior, Reached: t.reached}
-	if !r.rule.isEnforced() {
+	if !r.rule.IsEnforced() {
 		tr.Enforcement = r.rule.Enforcement
 	}
 	t.rules = append(t.rules, tr)

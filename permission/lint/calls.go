@@ -148,7 +148,7 @@ func textBegins(e celast.Expr, with *regexp.Regexp) bool {
 // allowsByText reports whether the rule allows shell lines only by their text: nothing else in it
 // checks the commands in them.
 func (c *expr) allowsByText() bool {
-	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && isDeciding(c.Rule) && !commandCheck{c}.readsCalls()
+	return isAllow(c.Rule) && !c.Rule.IKnow && !c.Rule.HasContent() && c.Rule.IsEnforced() && !commandCheck{c}.readsCalls()
 }
 
 // readsVariable reports whether the expression names a variable, directly or through a term.

@@ -172,17 +172,13 @@ func (l *linter) checkExpression(x *permission.Expression) {
 	c.checkComparisons()
 }
 
-func isDeciding(r *permission.Rule) bool {
-	return r.Enforcement == "" || r.Enforcement == permission.EnforcementEnforce
-}
-
 func isAllow(r *permission.Rule) bool { return r.Behavior == message.BehaviorAllow }
 
 // tools returns the declarations of the tools that a rule is about.
 func (l *linter) tools(r *permission.Rule) []permission.Tool {
 	var out []permission.Tool
 	for _, t := range l.opts.Tools {
-		if slices.Contains(r.Tools, permission.AnyTool) || slices.Contains(r.Tools, t.Name) || t.Server != "" && slices.Contains(r.Tools, t.Server+"/*") {
+		if r.IsAbout(t.Name, t.Server) {
 			out = append(out, t)
 		}
 	}
@@ -213,7 +209,7 @@ func (l *linter) checkPairs() {
 // checkReadOnly looks for allow rules meant to allow some calls of tools that are declared
 // read-only, and so allowed as a whole.
 func (l *linter) checkReadOnly(r *permission.Rule) {
-	if !isAllow(r) || !isDeciding(r) || r.When == "" && !hasContent(r) {
+	if !isAllow(r) || !r.IsEnforced() || r.When == "" && !r.HasContent() {
 		return
 	}
 	tools := l.tools(r)
@@ -227,7 +223,7 @@ func (l *linter) checkReadOnly(r *permission.Rule) {
 // heardBefore reports whether a rule decides in place of another one about the same calls. Ask
 // rules ask together, so none of them hides another.
 func (l *linter) heardBefore(a, b *permission.Rule, first bool) bool {
-	if !isDeciding(a) || !isDeciding(b) {
+	if !a.IsEnforced() || !b.IsEnforced() {
 		return false
 	}
 	x, y := precedence[a.Behavior], precedence[b.Behavior]
@@ -246,12 +242,12 @@ func sameReach(a, b *permission.Rule) bool {
 func (l *linter) checkCovers(a, b *permission.Rule, parts map[*permission.Rule][]string) bool {
 	if !slices.Contains(a.Tools, permission.AnyTool) {
 		for _, name := range b.Tools {
-			if !slices.Contains(a.Tools, name) && !l.onServer(a, name) {
+			if !slices.Contains(a.Tools, name) && !slices.ContainsFunc(l.tools(a), func(t permission.Tool) bool { return t.Name == name }) {
 				return false
 			}
 		}
 	}
-	if hasContent(a) && (!hasContent(b) || *a.RuleContent != *b.RuleContent || a.Behavior != b.Behavior) {
+	if a.HasContent() && (!b.HasContent() || *a.RuleContent != *b.RuleContent || a.Behavior != b.Behavior) {
 		return false // content covers more in a deny rule than in an allow rule
 	}
 	if a.When == "" {
@@ -261,12 +257,6 @@ func (l *linter) checkCovers(a, b *permission.Rule, parts map[*permission.Rule][
 		return false
 	}
 	return !slices.ContainsFunc(parts[a], func(part string) bool { return !slices.Contains(parts[b], part) })
-}
-
-func (l *linter) onServer(r *permission.Rule, tool string) bool {
-	return slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool {
-		return t.Name == tool && t.Server != "" && slices.Contains(r.Tools, t.Server+"/*")
-	})
 }
 
 func (l *linter) conditions() map[*permission.Rule][]string {

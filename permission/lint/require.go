@@ -113,7 +113,7 @@ func (l *linter) checkTests(r *permission.Rule) {
 	case !fired:
 		l.add(Untested, Warning, r, "", "no test has a call that it applies to", "add one")
 		return
-	case !spared && (r.When != "" || hasContent(r)):
+	case !spared && (r.When != "" || r.HasContent()):
 		l.add(Untested, Warning, r, "", "no test has a call that it does not apply to", "add one")
 	}
 	for _, missing := range cov.Missing(r.Name) {

@@ -37,7 +37,7 @@ func (l *linter) isShell(tool string) bool {
 
 // checkBroad looks for allow rules that match every call of a tool.
 func (l *linter) checkBroad(r *permission.Rule) {
-	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !isDeciding(r) {
+	if !isAllow(r) || r.When != "" || r.HasContent() || r.IKnow || !r.IsEnforced() {
 		return
 	}
 	for _, t := range l.broadTools(r) {
@@ -66,10 +66,8 @@ func (l *linter) broadTools(r *permission.Rule) []permission.Tool {
 	return out
 }
 
-func hasContent(r *permission.Rule) bool { return r.RuleContent != nil && *r.RuleContent != "" }
-
 func (l *linter) checkContent(r *permission.Rule) {
-	if !hasContent(r) || !slices.ContainsFunc(r.Tools, l.isShell) {
+	if !r.HasContent() || !slices.ContainsFunc(r.Tools, l.isShell) {
 		return
 	}
 	content := *r.RuleContent
@@ -103,7 +101,7 @@ var (
 
 // checkFolder looks for deny and ask rules that are meant for the files in a folder.
 func (l *linter) checkFolder(r *permission.Rule) {
-	if isAllow(r) || !hasContent(r) || !slices.ContainsFunc(l.broadTools(r), takesFile) {
+	if isAllow(r) || !r.HasContent() || !slices.ContainsFunc(l.broadTools(r), takesFile) {
 		return
 	}
 	if folder, ends := strings.CutSuffix(*r.RuleContent, "/"); ends {
@@ -163,7 +161,7 @@ func runsProgram(content string) string {
 // and c.argv[0] in ["sh"]: for interpreters in an allow rule, and for those that a deny or ask rule
 // is about.
 func (c *expr) checkCommandWords() {
-	if c.Rule.IKnow || !isAllow(c.Rule) && hasContent(c.Rule) {
+	if c.Rule.IKnow || !isAllow(c.Rule) && c.Rule.HasContent() {
 		return
 	}
 	negated := map[int64]bool{}
@@ -215,7 +213,7 @@ func (c commandCheck) readsCalls() bool {
 // checkCommandParts looks for allow rules that check the commands of a line but leave part of them
 // open.
 func (c commandCheck) checkCommandParts() {
-	if !isAllow(c.Rule) || c.Rule.IKnow || hasContent(c.Rule) || !isDeciding(c.Rule) || !c.readsCalls() {
+	if !isAllow(c.Rule) || c.Rule.IKnow || c.Rule.HasContent() || !c.Rule.IsEnforced() || !c.readsCalls() {
 		return
 	}
 	if !c.demands(c.root(), func(e celast.Expr) bool { return c.text(e) == "cmd.static" }) {
