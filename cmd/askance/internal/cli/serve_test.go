@@ -125,6 +125,17 @@ func TestServeLooksFirst(t *testing.T) {
 	}
 }
 
+// A second server on a data folder says only that the folder is in use, whatever else is taken.
+func TestServeTwiceOnAFolder(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	taken := strings.TrimPrefix(s.http, "http://")
+	r := fails(t, cli.ExitUnavailable, "another process uses it\nhint: stop that engine", "serve", "--data", s.data, "--http", taken)
+	if !strings.HasPrefix(r.err, "error: the data folder") {
+		t.Errorf("before that it says:\n%s", r.err)
+	}
+}
+
 // TestServeClaimsNoMoreThanIsKnown: an external server does not report when it syncs, so serve
 // claims the minimum unless its operator states more.
 func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {

@@ -128,8 +128,8 @@ type Config struct {
 	// Progress, if set, gets what running calls report.
 	Progress func(*toolcall.Call, toolcall.ProgressRequest)
 
-	// Checked, if set, is called after all files were checked and before anything
-	// starts; its error ends the start.
+	// Checked, if set, is called after all files and the folder were checked and before
+	// anything starts; its error ends the start.
 	Checked func(context.Context) error
 
 	Version string
@@ -169,7 +169,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	collectLessOften()
 	n := newNode(cfg)
 	n.onClose(n.connection.close)
-	for _, step := range []func(context.Context) error{n.readFiles, n.lockFolder, n.openKeys, n.checkOwnKeys, n.lockAnchor, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
+	for _, step := range []func(context.Context) error{n.readFiles, n.callChecked, n.lockFolder, n.openKeys, n.checkOwnKeys, n.lockAnchor, n.openBus, n.openJournal, n.openLedger, n.writePublic, n.openPolicy, n.openDirectory, n.openEngine, n.open} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, n.Close())
 		}
@@ -227,6 +227,23 @@ func (n *Node) Close() error {
 		}
 	})
 	return err
+}
+
+// callChecked reports a folder in use before it calls Checked, which opens listeners.
+func (n *Node) callChecked(ctx context.Context) error {
+	if !n.cfg.Offline && n.cfg.First == nil && embed.InUse(string(n.cfg.Dir)) { // it creates no folder
+		lock, err := embed.LockFolder(string(n.cfg.Dir))
+		if err == nil { // the other process has just ended
+			err = lock.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n.cfg.Checked == nil {
+		return nil
+	}
+	return n.cfg.Checked(ctx)
 }
 
 // lockFolder excludes other engines that would write to the same files.

@@ -190,13 +190,7 @@ func (n *Node) readFiles(ctx context.Context) (err error) {
 	if err := n.readDirectory(ctx); err != nil {
 		return err
 	}
-	if err := n.readServer(); err != nil {
-		return err
-	}
-	if n.cfg.Checked == nil {
-		return nil
-	}
-	return n.cfg.Checked(ctx)
+	return n.readServer()
 }
 
 func (n *Node) openPolicy(ctx context.Context) (err error) {
