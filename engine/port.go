@@ -161,7 +161,7 @@ var handlers = map[string]handler{
 		return p.e.workers.takeTasks(ctx, p.by, p.queues, r)
 	}),
 	api.Ack.Name: handlerOf(api.Ack, func(p *Port, ctx context.Context, r toolcall.AckTaskRequest) (toolcall.AckTaskReply, error) {
-		return toolcall.AckTaskReply{}, p.e.workers.ackTask(ctx, p.queues, r)
+		return toolcall.AckTaskReply{}, p.e.workers.ackTask(ctx, p.by, p.queues, r)
 	}),
 	api.Keys.Name: handlerOf(api.Keys, func(p *Port, _ context.Context, _ struct{}) (toolcall.EngineKeysReply, error) {
 		return p.e.workers.engineKeys(), nil

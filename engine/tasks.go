@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -29,9 +30,9 @@ type TaskQueue interface {
 }
 
 // taskQueue returns the journal as a TaskQueue, if the worker may act for the queue.
-func (w *workers) taskQueue(queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
+func (w *workers) taskQueue(by toolcall.Principal, queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
 	if len(queues) > 0 && !slices.Contains(queues, queue) || queue.Tool == "" {
-		return nil, &message.Error{Code: message.CodeForbidden, What: "this worker cannot act for the queue " + queue.String(), Hint: "use a tool of the worker's token, and its subject if the token has subjects"}
+		return nil, w.errNotCovered(by, queues, queue)
 	}
 	if _, known := w.tools[queue.Tool]; !known {
 		return nil, &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("the engine has no tool %q", queue.Tool), Hint: "declare it in the tools file, with placement remote"}
@@ -43,12 +44,35 @@ func (w *workers) taskQueue(queues []toolcall.Queue, queue toolcall.Queue) (Task
 	return tasks, nil
 }
 
+// errNotCovered says what the worker's token covers, and how to make one that also covers the queue.
+func (w *workers) errNotCovered(by toolcall.Principal, queues []toolcall.Queue, queue toolcall.Queue) error {
+	var covers []string
+	create := "askance token create " + by.Name + " --role worker"
+	for _, q := range queues {
+		if q.Tool == "" {
+			continue // it restricts a worker without tools
+		}
+		covers = append(covers, q.String())
+		if q.Route == queue.Route {
+			create += " --tool " + q.Tool
+		}
+	}
+	create += " --tool " + queue.Tool
+	if queue.Route != "" {
+		create += " --subject " + queue.Route
+	}
+	return &message.Error{
+		Code: message.CodeForbidden, What: fmt.Sprintf("the token of %s covers %s, but the worker asked for %s", by.Name, strings.Join(covers, ", "), queue),
+		Hint: "make a token with " + create + " --space " + string(w.space),
+	}
+}
+
 // MaxTasks is how many tasks one request may take.
 const MaxTasks = 64
 
 func (w *workers) takeTasks(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
 	queue := toolcall.Queue{Tool: r.Tool, Route: r.Route}
-	tasks, err := w.taskQueue(queues, queue)
+	tasks, err := w.taskQueue(by, queues, queue)
 	if err == nil {
 		err = w.journal.EnsureQueue(ctx, queue)
 	}
@@ -63,9 +87,9 @@ func (w *workers) takeTasks(ctx context.Context, by toolcall.Principal, queues [
 	return toolcall.NextTasksReply{Tasks: append([]toolcall.OfferedTask{}, out...)}, err
 }
 
-func (w *workers) ackTask(ctx context.Context, queues []toolcall.Queue, r toolcall.AckTaskRequest) error {
+func (w *workers) ackTask(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.AckTaskRequest) error {
 	queue := toolcall.Queue{Tool: r.Tool, Route: r.Route}
-	tasks, err := w.taskQueue(queues, queue)
+	tasks, err := w.taskQueue(by, queues, queue)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func (w *Worker) end(cause error) error {
 		w.err = &UndeliveredError{Attempts: w.owed}
 	}
 	if code(cause) != "" {
-		w.err = errors.Join(fmt.Errorf("executor: take tasks of tool %s: %w", w.tool, cause), w.err)
+		w.err = errors.Join(fmt.Errorf("cannot take tasks of tool %s: %w", w.tool, cause), w.err)
 	}
 	return w.err
 }

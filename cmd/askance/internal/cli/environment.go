@@ -54,7 +54,9 @@ func (env *environment) report(err error) {
 		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found && me.Hint != "" {
 			what, hint = before, hintOf(env, err, me)
 		}
-		what = strings.TrimPrefix(what, me.Op+": ") // operations are for programs
+		if me.Op != "" { // operations are for programs
+			what = strings.ReplaceAll(what, me.Op+": ", "")
+		}
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && strings.HasSuffix(at.Op, "stat") {
 		switch before, after, is := strings.Cut(what, at.Op+" "+at.Path); { // so are those of the system

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -208,6 +207,8 @@ func newWorkers(ctx context.Context, env *environment, w working) ([]*executor.W
 	return out, nil
 }
 
+var errOtherWorker = errors.New("the worker of another tool failed")
+
 // runAll runs the workers until ctx ends or one of them fails.
 func runAll(ctx context.Context, workers []*executor.Worker) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -217,7 +218,7 @@ func runAll(ctx context.Context, workers []*executor.Worker) error {
 	for i, w := range workers {
 		wg.Go(func() {
 			if errs[i] = w.Run(ctx); errs[i] != nil {
-				stop(fmt.Errorf("the worker of another tool failed: %w", errs[i]))
+				stop(errOtherWorker)
 			}
 		})
 	}

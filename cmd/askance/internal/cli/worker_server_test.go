@@ -73,6 +73,26 @@ func TestWorkerTrustsServer(t *testing.T) {
 	}
 }
 
+// A worker without the right token gets the command that makes it, and no names of operations.
+func TestWorkerTokenOfAnotherTool(t *testing.T) {
+	s, token := serveWorkers(t)
+	worker := []string{"worker", "--server", s.http, "--token-file", token, "--engine-key", filepath.Join(s.data, "engine.pub"), "--data", t.TempDir()}
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--tool", "pay", "--tool", "ship"}, "error: cannot take tasks of tool ship: the token of payer covers \"pay\", but the worker asked for \"ship\"\n" +
+			"hint: make a token with askance token create payer --role worker --tool pay --tool ship --space default\n"},
+		{[]string{"--tool", "pay", "--subject", "exec.x"}, "error: cannot take tasks of tool pay: the token of payer covers \"pay\", but the worker asked for \"pay\" on \"exec.x\"\n" +
+			"hint: make a token with askance token create payer --role worker --tool pay --subject exec.x --space default\n"},
+	} {
+		r := fails(t, cli.ExitForbidden, "", append(append(worker[:len(worker):len(worker)], tc.args...), "--", "cat")...)
+		if _, got, _ := strings.Cut(r.err, "\n"); got != tc.want { // the first line says what it runs
+			t.Errorf("the worker printed\n%s\nwant\n%s", got, tc.want)
+		}
+	}
+}
+
 // A worker that waits for its server says so once, not at every try.
 func TestWorkerWaitsForServer(t *testing.T) {
 	cleanEnvironment(t)
