@@ -24,6 +24,7 @@ import (
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -261,6 +262,11 @@ func runJournalReplicas(ctx context.Context, env *environment, args []string) er
 	return env.print(all, text.String())
 }
 
+// replicatedText says which servers hold a stream: for a moment, more than are set.
 func replicatedText(r journal.Replicated) string {
-	return fmt.Sprintf("%-28s %d of %d replicas complete: %s", term.SafeLine(r.Stream), len(r.Current), r.Replicas, term.SafeLine(strings.Join(r.Current, ", ")))
+	has := fmt.Sprintf("%d of %d replicas complete", len(r.Current), r.Replicas)
+	if len(r.Current) > r.Replicas {
+		has = fmt.Sprintf("%s set, still on %d servers", asked.Count(r.Replicas, "replica"), len(r.Current))
+	}
+	return fmt.Sprintf("%-28s %s: %s", term.SafeLine(r.Stream), has, term.SafeLine(strings.Join(r.Current, ", ")))
 }
