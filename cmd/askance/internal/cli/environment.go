@@ -49,6 +49,11 @@ func (env *environment) report(err error) {
 	if err == errSignal { //nolint:errorlint // nothing failed: a person ended a command that follows
 		return
 	}
+	if env.cfg.logsJSON(env.err) {
+		b := errorBodyOf(env, err)
+		logRecord(env.err, slog.LevelError, b.What, "error", b)
+		return
+	}
 	what, hint := err.Error(), fileHint(err)
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found && me.Hint != "" {

@@ -227,7 +227,7 @@ func (p *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gatew
 	if env.cfg.HTTPCert != "" {
 		scheme, serve = "https", func() error { return server.ServeTLS(listener, env.cfg.HTTPCert, env.cfg.HTTPKey) }
 	}
-	env.notef("MCP gateway at %s://%s/mcp\n", scheme, listener.Addr())
+	announcef(env, "MCP gateway at %s://%s/mcp\n", scheme, listener.Addr())
 	if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,6 +41,25 @@ func (env *environment) printf(format string, args ...any) error {
 // notef writes a message that is not part of the result to standard error.
 func (env *environment) notef(format string, args ...any) {
 	_, _ = fmt.Fprintf(env.err, format, args...)
+}
+
+// logsJSON reports whether a program reads the lines of w as JSON logs. A person at a terminal reads text.
+func (cfg *config) logsJSON(w *term.Out) bool {
+	return cfg.LogFormat == "json" && !w.Terminal()
+}
+
+// announcef is notef for a server or a worker: with JSON logs it writes a record.
+func announcef(env *environment, format string, args ...any) {
+	if env.json || env.cfg.logsJSON(env.err) {
+		logRecord(env.err, slog.LevelInfo, strings.TrimSpace(fmt.Sprintf(format, args...)))
+		return
+	}
+	env.notef(format, args...)
+}
+
+// logRecord writes a record of JSON logs, whatever --log-level is.
+func logRecord(w io.Writer, level slog.Level, text string, attrs ...any) {
+	slog.New(slog.NewJSONHandler(w, nil)).Log(context.Background(), level, text, attrs...)
 }
 
 // An outputFormat is how a result is printed.

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"github.com/askance-dev/askance/bus/journal"
 	"bufio"
 	"bytes"
 	"context"
@@ -14,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -284,6 +287,56 @@ func TestServeSaysWhatRuns(t *testing.T) {
 		if lines := strings.Count(text, "\n"); lines > 10 {
 			t.Errorf("serve prints %d lines:\n%s", lines, text)
 		}
+	}
+}
+
+// With JSON logs, each line of serve is a record, also the first, the last and an error. It states
+// what it assumes about the durability once.
+func TestServeWithJSONLogs(t *testing.T) {
+	cleanEnvironment(t)
+	elsewhere, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: journal.DurabilityCached})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(elsewhere.Close)
+	data := filepath.Join(t.TempDir(), "data")
+	args := []string{"serve", "--data", data, "--nats", elsewhere.URL(), "--http", "off"}
+	type record struct {
+		Level, Msg, Next string
+		Server           struct{ Durability string }
+		Error            struct{ Hint string }
+	}
+	start := func(more ...string) (text, errs string) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		pr, pw := io.Pipe()
+		var log bytes.Buffer
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			cli.Main(ctx, cli.IO{In: strings.NewReader(""), Out: pw, Err: &log}, append(args, more...))
+			_ = pw.Close()
+		}()
+		b := make([]byte, 4096)
+		n, _ := pr.Read(b) // serve prints its start with one write
+		cancel(nil)
+		<-ended
+		return string(b[:n]), log.String()
+	}
+	text, errs := start("--log-format", "json")
+	if got := decode[record](t, text); got.Level != "INFO" || got.Msg != "askance is running" || got.Server.Durability != "cached" || !strings.Contains(got.Next, "askance init") {
+		t.Errorf("the first line is %s", text)
+	}
+	for line := range strings.Lines(errs) {
+		if decode[record](t, line).Level == "" {
+			t.Errorf("a line of the log is %s", line)
+		}
+	}
+	if text, errs = start(); strings.Count(text+errs, "--nats-system-creds") != 1 {
+		t.Errorf("the assumed durability is not explained once:\n%s%s", text, errs)
+	}
+	r := fails(t, cli.ExitUsage, "", append(args, "--log-format", "json", "--durability", "fast")...)
+	if got := decode[record](t, r.err); got.Level != "ERROR" || !strings.Contains(got.Msg, "--durability is") {
+		t.Errorf("an error is %s", r.err)
 	}
 }
 

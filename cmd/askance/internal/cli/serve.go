@@ -139,7 +139,7 @@ func runServe(ctx context.Context, env *environment, s serving) error {
 	}
 	err = serveUntilStopped(ctx, env, spaces, s, &open)
 	if errors.Is(err, errSignal) {
-		env.notef("Stopping. A second signal stops at once.\n")
+		announcef(env, "Stopping. A second signal stops at once.\n")
 		err = nil
 	}
 	return errors.Join(err, spaces.close())

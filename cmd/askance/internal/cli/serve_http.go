@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -266,10 +267,15 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 	for _, f := range policy.Files {
 		st.PolicyFiles = append(st.PolicyFiles, f.Name)
 	}
-	if env.json {
+	const running = "askance is running"
+	switch {
+	case env.json:
 		return writeJSON(env.out, st)
+	case env.cfg.logsJSON(env.out):
+		logRecord(env.out, slog.LevelInfo, running, "server", st, "next", st.next())
+		return nil
 	}
-	text := newSheet(env.out, 8, env.out.Bold("askance is running"))
+	text := newSheet(env.out, 8, env.out.Bold(running))
 	console := env.cfg.HTTPURL
 	if over.url != "" {
 		if console = cmp.Or(console, over.url); console != over.url {
@@ -329,13 +335,14 @@ func shortList(names []string) string {
 	return term.SafeLine(strings.Join(names, ", "))
 }
 
-// durabilityText says what an acknowledgement means, and why the engine states that.
+// durabilityText says what an acknowledgement means, and why the engine states that. The log warns
+// about an assumption.
 func durabilityText(out *term.Out, cfg node.Config, c journal.DurabilityClaim) string {
 	switch {
 	case cfg.NATS == "":
 		return string(c.Durability)
 	case c.Assumed:
-		return out.Ask(string(c.Durability) + " (" + term.SafeLine(c.Why) + "; set it with --durability, or let the engine ask with --nats-system-creds)")
+		return out.Ask(string(c.Durability) + " (assumed, the log says why)")
 	}
 	return string(c.Durability) + " (" + term.SafeLine(c.Why) + ")"
 }

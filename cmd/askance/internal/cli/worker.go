@@ -159,7 +159,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	if w.door.server != "" {
 		who, reach = "A worker", "polling" // the token has its name
 	}
-	env.notef("%s runs %s for %s, %s %s.\n", who, w.runs.what, queuesText(w), reach, w.door.address)
+	announcef(env, "%s runs %s for %s, %s %s.\n", who, w.runs.what, queuesText(w), reach, w.door.address)
 	return runAll(ctx, workers)
 }
 

@@ -91,6 +91,12 @@ func TestWorkerTokenOfAnotherTool(t *testing.T) {
 			t.Errorf("the worker printed\n%s\nwant\n%s", got, tc.want)
 		}
 	}
+	r := fails(t, cli.ExitForbidden, "A worker runs cat for the calls of ship", append(worker, "--tool", "ship", "--log-format", "json", "--", "cat")...)
+	for line := range strings.Lines(r.err) {
+		if decode[struct{ Level, Msg string }](t, line).Msg == "" {
+			t.Errorf("a line of the JSON logs is %s", line)
+		}
+	}
 }
 
 // A worker that waits for its server says so once, not at every try.
