@@ -203,9 +203,11 @@ func TestSpacesAreApart(t *testing.T) {
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--nats", s.url, "--creds", ann, "--space", "team-b")
 	write(t, "ann.token", token["default"])
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--server", s.http, "--token-file", "ann.token", "--space", "team-b")
+	write(t, "team.token", strings.TrimSpace(ok(t, "token", "create", "wk", "--role", "worker", "--tool", "pay", "--data", "data", "--space", "team-b")))
 	write(t, "wk.token", strings.TrimSpace(ok(t, "token", "create", "wk", "--role", "worker", "--tool", "pay", "--data", "data")))
 	fails(t, cli.ExitUsage, "valid only for the space", "worker", "--server", s.http, "--token-file", "wk.token", "--engine-key", "data/engine.pub", "--space", "team-b", "--tool", "pay", "--", "cat")
 	fails(t, cli.ExitUsage, "valid only for the space", "worker", "--server", "http://team-b.localhost"+port, "--token-file", "wk.token", "--engine-key", "data/engine.pub", "--tool", "pay", "--", "cat")
+	fails(t, cli.ExitUsage, "the token is for the space \"team-b\", whose engines sign with other keys than those in data/engine.pub", "worker", "--server", s.http, "--token-file", "team.token", "--engine-key", "data/engine.pub", "--tool", "pay", "--", "cat")
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--server", "http://team-b.localhost"+port, "--token-file", "ann.token")
 	if out := ok(t, "list", "--nats", s.url, "--creds", ann); strings.Contains(out, "c1") {
 		t.Errorf("the approver of another space sees\n%s", out)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
@@ -208,11 +209,33 @@ func (d *door) transport(ctx context.Context, env *environment, queue toolcall.Q
 		return way{}, usageError{err}
 	}
 	if !d.trust {
-		return way{t, d.keys, keyfile.NewFollower(d.paths, t.Keys)}, nil
+		return way{t, d.keys, keyfile.NewFollower(d.paths, t.Keys)}, d.checkKeys(ctx, t)
 	}
 	source := serverKeys{t}
 	keys, err := source.Keys(ctx)
 	return way{t, keys, source}, err
+}
+
+// checkKeys refuses keys that verify no call of the token's space. Without a reply, the worker starts:
+// it verifies each call.
+func (d *door) checkKeys(ctx context.Context, t *httpwork.Transport) error {
+	ring, err := t.Keys(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // it waits for its server, or gets the error with the first task
+	}
+	known, err := keyfile.NewFollower(d.paths, func(context.Context) (toolcall.KeyRing, error) { return ring, nil }).Keys(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range ring {
+		if k.Retired.IsZero() && known[k.ID] != nil {
+			return nil
+		}
+	}
+	return &message.Error{
+		Code: message.CodeInvalid, Op: "worker", What: fmt.Sprintf("the token is for the space %q, whose engines sign with other keys than those in %s", d.space, strings.Join(d.paths, ", ")),
+		Hint: "use a token of the space of these keys, or pass engine.pub of the space " + string(d.space) + " with --engine-key",
+	}
 }
 
 // serverKeys trusts the keys that the server sends.
