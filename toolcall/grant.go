@@ -61,13 +61,15 @@ func (g Grant) signedText() ([]byte, error) {
 // Sign sets KeyID and Sig.
 func (g *Grant) Sign(key ed25519.PrivateKey) (err error) {
 	g.KeyID = keyIDOf(key)
-	g.Sig, err = sign(key, g.signedText)
+	g.Sig, err = Sign(key, g.signedText)
 	return err
 }
 
 func keyIDOf(key ed25519.PrivateKey) string { return KeyID(key.Public().(ed25519.PublicKey)) }
 
-func sign(key ed25519.PrivateKey, text func() ([]byte, error)) (string, error) {
+// Sign returns the signature over a text as base64url. The text begins with its domain, so that
+// no signature is valid for another kind of text.
+func Sign(key ed25519.PrivateKey, text func() ([]byte, error)) (string, error) {
 	b, err := text()
 	if err != nil {
 		return "", err
@@ -189,14 +191,14 @@ func inDomain(domain string, v any) ([]byte, error) {
 // Introduce signs k with the key before it, which thereby vouches for k.
 func (k *EngineKey) Introduce(before ed25519.PrivateKey) (err error) {
 	k.By = keyIDOf(before)
-	k.Sig, err = sign(before, k.introductionText)
+	k.Sig, err = Sign(before, k.introductionText)
 	return err
 }
 
 // Retire signs the end of k with its successor.
 func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) (err error) {
 	k.Retired, k.RetiredBy = at, keyIDOf(successor)
-	k.RetiredSig, err = sign(successor, k.retirement)
+	k.RetiredSig, err = Sign(successor, k.retirement)
 	return err
 }
 
@@ -293,7 +295,7 @@ func SignApproval(req ApprovalRequest, approver string, until time.Time, key ed2
 		return nil, err
 	}
 	s := &ApproverSignature{KeyID: keyIDOf(key), Until: until.UTC().Truncate(time.Second)}
-	if s.Sig, err = sign(key, func() ([]byte, error) { return s.signedText(digest, approver) }); err != nil {
+	if s.Sig, err = Sign(key, func() ([]byte, error) { return s.signedText(digest, approver) }); err != nil {
 		return nil, err
 	}
 	return s, nil

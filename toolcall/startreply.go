@@ -54,7 +54,7 @@ func (r StartReply) signedText() ([]byte, error) {
 // Sign sets V, KeyID and Sig.
 func (r *StartReply) Sign(key ed25519.PrivateKey) (err error) {
 	r.V, r.KeyID = 1, keyIDOf(key)
-	r.Sig, err = sign(key, r.signedText)
+	r.Sig, err = Sign(key, r.signedText)
 	return err
 }
 

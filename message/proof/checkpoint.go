@@ -59,14 +59,10 @@ func (c Checkpoint) signedText() ([]byte, error) {
 }
 
 // Sign sets KeyID and Sig.
-func (c *Checkpoint) Sign(key ed25519.PrivateKey) error {
+func (c *Checkpoint) Sign(key ed25519.PrivateKey) (err error) {
 	c.KeyID = toolcall.KeyID(key.Public().(ed25519.PublicKey))
-	b, err := c.signedText()
-	if err != nil {
-		return err
-	}
-	c.Sig = base64.RawURLEncoding.EncodeToString(ed25519.Sign(key, b))
-	return nil
+	c.Sig, err = toolcall.Sign(key, c.signedText)
+	return err
 }
 
 // Hash is the hash of the signed text. The next checkpoint contains it, and an auditor keeps

@@ -203,6 +203,36 @@ func TestReceiptRefuses(t *testing.T) {
 	}
 }
 
+// A receipt is refused whose signed event record has no link, wherever it stands.
+func TestReceiptWithoutALink(t *testing.T) {
+	for i := range life(t) {
+		records := life(t)
+		r := &records[i]
+		var rec toolcall.EventRecord
+		if err := strictjson.Unmarshal(r.Body(), &rec); err != nil {
+			t.Fatal(err)
+		}
+		rec.Prev = nil
+		b, err := strictjson.Marshal(&rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.SetBody(b)
+		r.Header[proof.HeaderShown] = []string{proof.MarkOf(proof.Shown(b, true, nil))}
+		made, err := proof.MakeReceipt(callKey, records, sealing(t, records), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err = made.Encode(); err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("the event record at %d has no link", r.Seq)
+		if c, err := proof.CheckReceipt(b, keys, nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("CheckReceipt = %+v, %v; want %q", c, err, want)
+		}
+	}
+}
+
 // hiding returns the receipt of a call with a value that a rule hides.
 func hiding(t testing.TB) []byte {
 	t.Helper()
