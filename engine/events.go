@@ -116,6 +116,9 @@ func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsReq
 	if r.Limit <= 0 || r.Limit > store.PageRecords {
 		r.Limit = store.PageRecords
 	}
+	if err := st.checkCursor(ctx, session, r.After); err != nil {
+		return toolcall.EventsReply{}, err
+	}
 	out := toolcall.EventsReply{Events: []toolcall.SequencedEvent{}, Next: r.After}
 	err := st.holdRequest(ctx, session, min(maxHold, time.Duration(r.WaitMS)*time.Millisecond), func() (bool, error) {
 		for {
@@ -138,6 +141,19 @@ func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsReq
 		err = nil // the caller has gone; what was read is still correct
 	}
 	return out, err
+}
+
+// checkCursor refuses a cursor beyond the journal's end: it would give no event before the journal
+// has reached it. The journal says where it ends, because the view can lag behind it.
+func (st *streams) checkCursor(ctx context.Context, session toolcall.Key, after uint64) error {
+	if after <= st.view.Sequence() {
+		return nil
+	}
+	_, end, err := st.journal.Read(ctx, session, after-1, 1)
+	if err == nil && end < after {
+		err = &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("the cursor %d is beyond the end of the journal", after), Hint: "send the id of the last event that you received from this server, or none to read from the beginning"}
+	}
+	return err
 }
 
 func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.EventsReply, rec toolcall.JournalEntry, reply message.ReplyID) error {

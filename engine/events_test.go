@@ -1,7 +1,9 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -193,10 +195,19 @@ func eventsWait(w *world) {
 			w.Errorf("round %d: %d events, cursor %d after %d", i, len(reply.Events), reply.Next, after)
 		}
 	}
-	begin := time.Now()
-	reply, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", After: 1 << 40, WaitMS: 20})
-	if err != nil || len(reply.Events) != 0 || reply.Next < 1<<40 || time.Since(begin) < 20*time.Millisecond {
+	reply, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s"})
+	begin, end := time.Now(), reply.Next
+	if err == nil {
+		reply, err = e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", After: end, WaitMS: 20})
+	}
+	if err != nil || len(reply.Events) != 0 || reply.Next < end || time.Since(begin) < 20*time.Millisecond {
 		w.Errorf("nothing new: %+v after %s, %v", reply, time.Since(begin), err)
+	}
+	for _, after := range []uint64{end + 1, 1 << 40, math.MaxUint64} {
+		reply, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", After: after, WaitMS: patience.Milliseconds()})
+		if !errors.Is(err, message.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "beyond the end") {
+			w.Errorf("a cursor beyond the end, %d after %d: %+v, %v", after, end, reply, err)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func (f *Feeds) enter(p *Peer, session message.SessionID, at uint64) *room {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.rooms[key]
-	if r == nil || r.isAhead(at) {
+	if r == nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		r = &room{key: key, cancel: cancel, lo: at, hi: at, changed: make(chan struct{})}
 		f.rooms[key] = r
@@ -60,14 +60,6 @@ func (f *Feeds) enter(p *Peer, session message.SessionID, at uint64) *room {
 	}
 	r.watchers++
 	return r
-}
-
-// isAhead reports whether the room began after at and has had no event: the first watcher's cursor
-// can be beyond the end of the journal.
-func (r *room) isAhead(at uint64) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return at < r.lo && len(r.last) == 0
 }
 
 func (f *Feeds) leave(r *room) {

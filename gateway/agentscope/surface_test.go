@@ -97,6 +97,7 @@ func TestWhereStreamsBegin(t *testing.T) {
 		t.Errorf("the open reply is %q, want %q", history.Open, second)
 	}
 	s.ok(s.me(), "POST", "/sessions/s1/events", confirm(ask, false), nil)
+	s.refused(s.me(), "GET", "/sessions/s1/stream?after=1000000", nil, message.CodeInvalid)
 	next, end = s.stream(s.me(), "s1", "?after="+number(history.Next), "") // after the history
 	if f := next(); f.ev.Type() != message.EventUserConfirmResult {
 		t.Errorf("the first event after the history is %s", f.raw)

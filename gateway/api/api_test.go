@@ -231,6 +231,7 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 		{"parameter twice", get, "/v1/calls?limit=1&limit=2", "", ann, 400, message.CodeInvalid},
 		{"parameter in different case", get, "/v1/calls?Limit=1", "", ann, 400, message.CodeInvalid},
 		{"number with sign", get, "/v1/calls?after=-1", "", ann, 400, message.CodeInvalid},
+		{"cursor beyond the end", get, "/v1/sessions/s1/events?after=1000000", "", ann, 400, message.CodeInvalid},
 		{"unknown state", get, "/v1/calls?state=open", "", ann, 400, message.CodeInvalid},
 		{"broken query", get, "/v1/calls?state=%zz", "", ann, 400, message.CodeInvalid},
 		{"query that is not UTF-8", get, "/v1/calls?session_id=%ff", "", ann, 400, message.CodeInvalid},
