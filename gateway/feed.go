@@ -327,7 +327,7 @@ func (s *SSE) Write(b []byte) error { return Write(s.w, b) }
 // is disconnected.
 func Write(w http.ResponseWriter, b []byte) error {
 	rc := http.NewResponseController(w)
-	if err := rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := limitWrite(w); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	if _, err := w.Write(b); err != nil {
@@ -338,6 +338,11 @@ func Write(w http.ResponseWriter, b []byte) error {
 	}
 	_ = rc.SetWriteDeadline(time.Time{}) // fails as above. HTTP/2 ends a stream at its deadline, even if nothing is written then
 	return nil
+}
+
+// limitWrite sets the deadline of what is written next.
+func limitWrite(w http.ResponseWriter) error {
+	return http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
 // Ended returns an error that tells the peer why a stream ends although its session continues.

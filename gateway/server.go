@@ -339,6 +339,7 @@ func (s *Server) handler(route Route) http.Handler {
 		defer cancel(nil)
 		if route.Stream { // the server lets other requests finish
 			defer context.AfterFunc(s.run(), func() { cancel(errClosing) })()
+			defer func() { _ = limitWrite(v.w) }() // the end of the reply is written after the handler
 		}
 		v.route, v.cancel = &route, cancel
 		r = r.WithContext(ctx)

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -521,5 +522,40 @@ func TestIdleStream(t *testing.T) {
 		client.CloseIdleConnections()
 		_ = server.Close()
 		_ = ours.Close()
+	})
+}
+
+// A reader that stops reading does not hold the end of a stream for ever.
+func TestEndOfStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		route := gateway.Route{Method: http.MethodGet, Path: "/x", Access: gateway.Everybody, Stream: true, Serve: func(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+			return gateway.Streaming(r.Context(), w, time.Hour, "", func(_ context.Context, s *gateway.Stream) error { return s.JSON("call", "last") })
+		}}
+		gw, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Surfaces: []gateway.Surface{gateway.Routes{route}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs := net.Pipe()
+		l := oneConn{make(chan net.Conn, 1)}
+		l.conn <- theirs
+		server := &http.Server{Handler: gw}
+		go func() { _ = server.Serve(l) }() // until it is closed
+		if _, err := io.WriteString(ours, "GET /x HTTP/1.1\r\nHost: gateway\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReaderSize(ours, 16)
+		for line := ""; line != "data: \"last\"\n"; {
+			if line, err = lines.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		_ = ours.SetReadDeadline(time.Now().Add(time.Second))
+		if rest, _ := io.ReadAll(lines); strings.Contains(string(rest), "0\r\n\r\n") {
+			t.Errorf("after a minute without a reader, the stream ends with %q", rest)
+		}
+		_ = server.Close()
+		_ = ours.Close()
+		gw.Close()
 	})
 }
