@@ -3,6 +3,7 @@ package agenthook
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/url"
 	"slices"
@@ -28,6 +29,8 @@ type gate struct {
 	o          Options
 	invocation message.CallID // the id of a call that has none from the agent
 	public     string
+	// waiter tells this request from others about the same call; "": it has claimed no call.
+	waiter string
 }
 
 func (g *gate) session() message.SessionID { return message.SessionID(g.ev.Session) }
@@ -288,7 +291,8 @@ func (g *gate) waitingText(c *toolcall.Call) string {
 // The holder of an open call is the agent's call for which it stands. First that is the call that
 // was proposed. When its hook stops waiting, it releases the call, and the next call with the
 // same arguments claims it. Two calls must never run on one approval, so releases and claims are
-// events in the journal, and their order there decides.
+// events in the journal, and their order there decides. An agent can repeat the event of one call
+// while an earlier request about it still ends: then only the release of the last one counts.
 
 // The names of the events.
 const (
@@ -314,7 +318,7 @@ func (g *gate) emit(ctx context.Context, k toolcall.Key, name string, value map[
 
 // holder returns the agent's call for which c stands, or "" if no hook waits for c.
 func (g *gate) holder(ctx context.Context, c *toolcall.Call) (message.CallID, error) {
-	holder := c.Call
+	holder, waiter := c.Call, ""
 	r := toolcall.EventsRequest{Session: c.Session, Reply: c.Reply, After: c.First}
 	_, err := agent.EachEvent(ctx, g.c, r, func(_ uint64, e message.Event) error {
 		ev, ok := e.(*message.Custom)
@@ -322,24 +326,26 @@ func (g *gate) holder(ctx context.Context, c *toolcall.Call) (message.CallID, er
 			return nil
 		}
 		by, _ := ev.Value["holder"].(string)
-		switch {
-		case ev.Name == eventReleased && message.CallID(by) == holder:
+		of, _ := ev.Value["waiter"].(string)
+		switch id := message.CallID(by); {
+		case ev.Name == eventReleased && id == holder && of == waiter:
 			holder = ""
-		case ev.Name == eventClaimed && holder == "":
-			holder = message.CallID(by)
+		case ev.Name == eventClaimed && (holder == "" || id == holder):
+			holder, waiter = id, of
 		}
 		return nil
 	})
 	return holder, err
 }
 
-// claim makes the event's call the holder of c, if no hook waits for c.
+// claim makes the event's call the holder of c, if no hook waits for c for another call.
 func (g *gate) claim(ctx context.Context, c *toolcall.Call) (mine bool, err error) {
 	holder, err := g.holder(ctx, c)
-	if err != nil || holder != "" {
+	if err != nil || holder != "" && (holder != g.id() || isDecided(c)) {
 		return holder == g.id(), err
 	}
-	if err := g.emit(ctx, c.Key, eventClaimed, map[string]any{"tool_call_id": string(c.Call), "holder": string(g.id())}); err != nil {
+	g.waiter = rand.Text()
+	if err := g.emitHold(ctx, c, eventClaimed); err != nil {
 		return false, err
 	}
 	holder, err = g.holder(ctx, c)
@@ -350,7 +356,11 @@ func (g *gate) claim(ctx context.Context, c *toolcall.Call) (mine bool, err erro
 func (g *gate) release(ctx context.Context, c *toolcall.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
-	return g.emit(ctx, c.Key, eventReleased, map[string]any{"tool_call_id": string(c.Call), "holder": string(g.id())})
+	return g.emitHold(ctx, c, eventReleased)
+}
+
+func (g *gate) emitHold(ctx context.Context, c *toolcall.Call, name string) error {
+	return g.emit(ctx, c.Key, name, map[string]any{"tool_call_id": string(c.Call), "holder": string(g.id()), "waiter": g.waiter})
 }
 
 // report records the result of a tool that ran.

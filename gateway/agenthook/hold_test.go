@@ -81,6 +81,39 @@ func TestBeginFails(t *testing.T) {
 	}
 }
 
+// A request that ends after the agent has repeated its event frees nothing: otherwise two calls
+// would run on one approval.
+func TestLateReleaseOfRepeatedEvent(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
+	call := w.A.Propose("s", "r", "c", gatewaytest.Browse, `{}`)
+	of := func(id string) *gate {
+		return &gate{c: w.A.Client(gatewaytest.Bot), ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Turn: "r", Call: id, Tool: gatewaytest.Browse, Input: message.RawJSON(`{}`)}}
+	}
+	claim := func(g *gate, want bool) {
+		t.Helper()
+		if mine, err := g.claim(t.Context(), call); err != nil || mine != want {
+			t.Errorf("claim of %s: %t, %v", g.ev.Call, mine, err)
+		}
+	}
+	release := func(g *gate) {
+		t.Helper()
+		if err := g.release(t.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proposer, second, third := of("c"), of("c"), of("c")
+	claim(second, true)
+	release(proposer)
+	claim(of("other"), false)
+	claim(third, true)
+	release(second)
+	claim(of("other"), false)
+	release(third)
+	claim(of("other"), true)
+}
+
 // A release counts, however many records of other replies come before it.
 func TestReleaseAfterManyRecords(t *testing.T) {
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
