@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -159,36 +157,15 @@ func (h *held) addNote(call *toolcall.Call, o *outcome) *outcome {
 	return &outcome{result: r.with("content", arrayOf(append([]json.RawMessage{note}, itemsOf(r.get("content"))...))).bytes()}
 }
 
-// answered returns the result that a person supplied in place of the tool.
+// answered returns the result that a person supplied in place of the tool. The output schema of
+// the server is not checked: clients do not see it, and a hostile one can keep a checker busy forever.
 func (h *held) answered(call *toolcall.Call, text string) *outcome {
 	if call.Result != nil {
 		text = call.Result.Output.String()
 	}
 	r := object{{Name: "content", Value: encode([]any{textBlock(text)})}, {Name: "isError", Value: []byte("false")}}
-	if h.tool != nil && fitsSchema(h.tool.definition.get("outputSchema"), text) {
+	if h.tool != nil && h.tool.definition.get("outputSchema") != nil && strictjson.KindOf([]byte(text)) == "object" && strictjson.Check([]byte(text)) == nil {
 		r = r.with("structuredContent", json.RawMessage(text))
 	}
 	return &outcome{result: r.bytes()}
-}
-
-// fitsSchema reports whether a text is JSON that a tool could have returned.
-func fitsSchema(schema json.RawMessage, text string) bool {
-	if schema == nil || strictjson.Check([]byte(text)) != nil {
-		return false
-	}
-	def, err := jsonschema.UnmarshalJSON(strings.NewReader(string(schema)))
-	if err != nil {
-		return false
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{}) // a schema loads nothing
-	if c.AddResource("output.json", def) != nil {
-		return false
-	}
-	compiled, err := c.Compile("output.json")
-	if err != nil {
-		return false
-	}
-	value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	return err == nil && compiled.Validate(value) == nil
 }

@@ -319,7 +319,7 @@ func around() []Row {
 			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
-				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",
+				"github.com/google/uuid",
 			},
 			Why: "HTTP: each surface is one wire format over an engine; it decides nothing and knows neither NATS nor the policy",
 		},
