@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,45 @@ func TestNoFramesAfterTheCredentials(t *testing.T) {
 	a.finish(responseTo(intID(1), []byte(`"secret"`), nil), false)
 	if w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "secret") {
 		t.Errorf("answered %d %q", w.Code, w.Body)
+	}
+}
+
+// limited records the time limits of a request.
+type limited struct {
+	*httptest.ResponseRecorder
+	until []time.Time
+}
+
+func (l *limited) SetReadDeadline(t time.Time) error {
+	l.until = append(l.until, t)
+	return nil
+}
+
+// A request that arrives slowly does not occupy its connection for ever. A whole one can wait for
+// a person.
+func TestBodyHasTimeLimit(t *testing.T) {
+	for _, c := range []struct {
+		name, method, kind string
+		admitted, whole    bool
+	}{
+		{"a message", http.MethodPost, "application/json", true, true},
+		{"a message of a stranger", http.MethodPost, "application/json", false, false},
+		{"a body that is not read", http.MethodPost, "text/plain", true, false},
+		{"a stream", http.MethodGet, "", true, true},
+	} {
+		s := &httpServer{g: &Gateway{}, cfg: HTTPConfig{Public: true, Authenticate: func(*http.Request) (string, error) {
+			if !c.admitted {
+				return "", errors.New("unknown")
+			}
+			return "bot", nil
+		}}, sessions: map[string]*session{}}
+		w := &limited{ResponseRecorder: httptest.NewRecorder()}
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "/mcp", strings.NewReader(`{}`))
+		r.Header.Set("Content-Type", c.kind)
+		s.ServeHTTP(w, r)
+		if len(w.until) == 0 || w.until[0].IsZero() || w.until[len(w.until)-1].IsZero() != c.whole {
+			t.Errorf("%s: the time limits were %v", c.name, w.until)
+		}
 	}
 }
 

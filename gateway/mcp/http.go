@@ -48,8 +48,22 @@ func (g *Gateway) Handler(cfg HTTPConfig) http.Handler {
 	return &httpServer{g: g, cfg: cfg, sessions: map[string]*session{}}
 }
 
+// bodyTime is how long a client may take to send its message.
+const bodyTime = 30 * time.Second
+
+// limitBody gives the rest of a request a time limit. None means that all of it was read: a limit
+// would later look like a client that is gone.
+func limitBody(w http.ResponseWriter, limit time.Duration) {
+	var until time.Time
+	if limit > 0 {
+		until = time.Now().Add(limit)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(until) // fails only in a test without deadlines
+}
+
 // ServeHTTP implements http.Handler.
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	limitBody(w, bodyTime) // also for a refused request, whose body net/http reads
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) && !s.isOwnPage(origin) {
 		http.Error(w, "the origin "+origin+" may not use this endpoint: name it with --http-origin", http.StatusForbidden)
 		return
@@ -74,6 +88,7 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "POST")
 		http.Error(w, "only POST", http.StatusMethodNotAllowed)
 	default:
+		limitBody(w, 0)
 		s.serveSession(w, r, principal)
 	}
 }
@@ -116,6 +131,7 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 		http.Error(w, "the body is too large or did not arrive", http.StatusRequestEntityTooLarge)
 		return
 	}
+	limitBody(w, 0)
 	if now, err := s.cfg.Authenticate(r); err != nil || now != principal {
 		refuseEnded(w)
 		return

@@ -220,7 +220,7 @@ func (p *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gatew
 		return &message.Error{Code: message.CodeUnavailable, Op: "mcp", What: "cannot listen at " + p.http, Hint: "choose another address with --http", Err: err}
 	}
 	cfg.Public = !auth.LoopbackHost(listener.Addr().String())
-	server := &http.Server{Handler: g.Handler(cfg), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
+	server := &http.Server{Handler: g.Handler(cfg), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	defer func() { g.Close(); _ = server.Close() }()                    // in this order: clients that are disconnected cancel their calls
 	defer context.AfterFunc(ctx, func() { _ = server.Shutdown(ctx) })() // it stops listening, and waits for no request
 	scheme, serve := "http", func() error { return server.Serve(listener) }
