@@ -234,6 +234,19 @@ func TestServe(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), "go_goroutines") || !strings.Contains(string(body), "askance_http_token_error 7") {
 		t.Errorf("%v\n%s", err, body)
 	}
+	rebound, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebound.Host = "evil.example:9464" // its name resolves to loopback
+	refused, err := http.DefaultClient.Do(rebound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = refused.Body.Close()
+	if refused.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another site: status %d", refused.StatusCode)
+	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -62,9 +63,25 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 
 // Serve serves scrapes on l until Close, which also closes l.
 func Serve(l net.Listener, cfg Config, process *Process) *Server {
-	s := &Server{listener: l, http: &http.Server{Handler: Handler(cfg, process), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
+	h := Handler(cfg, process)
+	if auth.LoopbackHost(l.Addr().String()) {
+		h = refuseForeignHosts(h)
+	}
+	s := &Server{listener: l, http: &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 5 * time.Minute, WriteTimeout: 2 * scrapeTime}}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
 	return s
+}
+
+// refuseForeignHosts refuses requests under names that are not of this machine. A page of another
+// site can have its name resolve to loopback, and so read what only this machine should.
+func refuseForeignHosts(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !auth.LoopbackHost(r.Host) {
+			http.Error(w, "this address is only for this machine: scrape it as localhost, or listen elsewhere with --metrics", http.StatusForbidden)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // URL returns the URL to scrape.
