@@ -78,8 +78,8 @@ func (m *Machine) Explanation() message.RawJSON { return m.why }
 // Effects returns what the engine has to do once the event record is durable.
 func (m *Machine) Effects() []Effect { return effectsOf(m.before, m.call) }
 
-// Step applies one event. On an error, a *message.Error, the machine is unchanged. Several
-// steps may be taken before the event record is written.
+// Step applies one event. On an error, a *message.Error, the machine is unchanged, and a call in the
+// error is the unchanged one. Several steps may be taken before the event record is written.
 func (m *Machine) Step(ev Event) error {
 	saved, steps, why := *m.call, len(m.path), m.why
 	err := m.apply(ev)
@@ -88,6 +88,9 @@ func (m *Machine) Step(ev Event) error {
 	}
 	if err != nil {
 		*m.call, m.path, m.why = saved, m.path[:steps], why
+		if e, ok := errors.AsType[*message.Error](err); ok && e.Call != nil {
+			e.Call = ErrorCall(m.call)
+		}
 		return err
 	}
 	m.call.UpdatedAt = ev.at()

@@ -55,6 +55,15 @@ func drive(t *testing.T, events ...toolcall.Event) (*toolcall.Call, []*toolcall.
 	return cur, records
 }
 
+// The call in an error is the one before the step: a start that fails has no owner.
+func TestErrorShowsUnchangedCall(t *testing.T) {
+	c, _ := drive(t, toolcall.Proposed{Base: base(0), Call: newCall()}, decided(message.BehaviorAsk, toolcall.PlaceRemote))
+	err := toolcall.Load(c).Step(toolcall.Started{Base: base(2), Worker: "w", Claim: "x", LeaseMS: 1000})
+	if e, ok := errors.AsType[*message.Error](err); !ok || e.Code != message.CodeState || string(e.Call) != string(toolcall.ErrorCall(c)) {
+		t.Errorf("an early start: %v with the call %s", err, e.Call)
+	}
+}
+
 func TestPaths(t *testing.T) {
 	ask, allow := decided(message.BehaviorAsk, toolcall.PlaceRemote), decided(message.BehaviorAllow, toolcall.PlaceRemote)
 	local := decided(message.BehaviorAllow, toolcall.PlaceLocal)
