@@ -98,11 +98,15 @@ type timedBody struct {
 	read    int // bytes that the handler has read
 }
 
-func newTimedBody(w http.ResponseWriter, r *http.Request, limit int64) *timedBody {
-	return &timedBody{
-		ReadCloser: http.MaxBytesReader(w, r.Body, limit), rc: http.NewResponseController(w),
-		unasked: r.Header.Get("Expect") != "",
-	}
+// newTimedBody limits the time from now on, because net/http reads what no handler reads.
+func newTimedBody(w http.ResponseWriter, r *http.Request) *timedBody {
+	b := &timedBody{ReadCloser: r.Body, rc: http.NewResponseController(w), unasked: r.Header.Get("Expect") != ""}
+	_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails only in a test without deadlines
+	return b
+}
+
+func (b *timedBody) limitSize(w http.ResponseWriter, limit int64) {
+	b.ReadCloser = http.MaxBytesReader(w, b.ReadCloser, limit)
 }
 
 func (b *timedBody) Read(p []byte) (int, error) {

@@ -413,3 +413,34 @@ func TestSlowResponse(t *testing.T) {
 		})
 	}
 }
+
+// A body that never arrives ends its connection, whatever the reply is: also without credentials, for
+// an address that does not exist and for a page that is too long for the server's buffer.
+func TestBodyThatNeverArrives(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("x", 64<<10)
+		w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped(), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+			return []gateway.Surface{gateway.Routes{{Method: http.MethodGet, Path: "/long", Access: gateway.Everybody, Serve: func(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
+				return gateway.Reply(w, http.StatusOK, "text/plain", []byte(long))
+			}}}}
+		}))
+		for _, request := range []string{
+			"POST /nowhere HTTP/1.1\r\n", "DELETE /long HTTP/1.1\r\n", "GET //long HTTP/1.1\r\n", "GET /long HTTP/1.1\r\n",
+			"OPTIONS /long HTTP/1.1\r\nOrigin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n",
+		} {
+			began := time.Now()
+			c := w.Dial()
+			if _, err := io.WriteString(c, request+"Host: localhost\r\nContent-Length: 10\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, c); err != nil || time.Since(began) > time.Minute {
+				t.Errorf("%q: the connection is open after %v (%v)", request, time.Since(began), err)
+			}
+			_ = c.Close()
+		}
+	})
+}

@@ -271,6 +271,10 @@ func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	defer v.end(r)
 	setSecurityHeaders(v.w.Header(), r)
 	v.w.Header().Set("X-Request-Id", v.id)
+	if r.Body != http.NoBody {
+		v.body = newTimedBody(v.w, r)
+		defer v.body.leave()
+	}
 	if s.origins.preflight(v.w, r) {
 		return
 	}
@@ -343,10 +347,9 @@ func (s *Server) handler(route Route) http.Handler {
 		}
 		v.route, v.cancel = &route, cancel
 		r = r.WithContext(ctx)
-		if r.Body != http.NoBody {
-			body := newTimedBody(v.w, r, cmp.Or(route.MaxBody, DefaultMaxBody))
-			defer body.leave()
-			r.Body, v.body = body, body
+		if v.body != nil {
+			v.body.limitSize(v.w, cmp.Or(route.MaxBody, DefaultMaxBody))
+			r.Body = v.body
 		}
 		p, err := v.enter(r)
 		if err != nil {
