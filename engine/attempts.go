@@ -152,6 +152,10 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 		revoked.Denied = &stored
 		return revoked, cmp.Or(d.Reason, "a rule denies it"), nil
 	}
+	if v, ended := c.Tally().EndedSignature(revoked.At); ended {
+		revoked.Reason = "the signature of " + v.By.Name + " was valid until " + v.Signature.Until.Format(time.RFC3339)
+		return revoked, revoked.Reason, nil
+	}
 	revoked.Reason, err = at.standing.EndedReason(ctx, c)
 	return revoked, revoked.Reason, err
 }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"sync"
@@ -203,4 +204,80 @@ func TestSignedApprovals(t *testing.T) {
 			t.Errorf("the call is %s; a worker says %v", c.State, list.Verify(c.Attempt.Grant, *c.Request, time.Now()))
 		}
 	})
+}
+
+// A signature ends when its approver said: later it completes no requirement, and no attempt
+// begins. Its approver can sign again.
+func TestSignatureEnds(t *testing.T) {
+	people := map[string]ed25519.PrivateKey{}
+	keys := toolcall.ApproverKeys{}
+	for i, name := range []string{"ann", "bob"} {
+		people[name] = ed25519.NewKeyFromSeed(bytes.Repeat([]byte{byte(i + 1)}, ed25519.SeedSize))
+		keys[name] = toolcall.NewKeySet(people[name].Public().(ed25519.PublicKey))
+	}
+	signed := func(t *testing.T, tool engine.Tool, f func(h *hours, approve func(name string, lasts time.Duration) error)) {
+		t.Helper()
+		synctest.Test(t, func(t *testing.T) {
+			h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithApproverKeys(func() toolcall.ApproverKeys { return keys })}}
+			h.eng = h.engine(tool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true, Quorum: 2}, local{"t": func(context.Context, toolcall.Invocation) (string, error) { return "", nil }})
+			c := h.propose()
+			f(h, func(name string, lasts time.Duration) error {
+				s, err := toolcall.SignApproval(*c.Request, name, time.Now().Add(lasts), people[name])
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = h.as(toolcall.RoleApprover, name).SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Signature: s})
+				return err
+			})
+		})
+	}
+	for name, tool := range map[string]engine.Tool{"local": {}, "remote": remoteTool, "external": {Placement: toolcall.PlaceExternal}} {
+		t.Run("before the others have approved "+name, func(t *testing.T) {
+			signed(t, tool, func(h *hours, approve func(string, time.Duration) error) {
+				wantNoErr(h.T, approve("ann", time.Minute))
+				if err := approve("ann", time.Hour); err != nil {
+					h.Errorf("the same vote again: %v", err)
+				}
+				h.after(time.Minute)
+				wantNoErr(h.T, approve("bob", time.Hour))
+				if c := h.after(0); c.State != message.ToolCallAsking || c.Tally().Parts[0].Missing != 1 {
+					h.Fatalf("after a vote that came too late for the other, the call is %s and lacks %d", c.State, c.Tally().Parts[0].Missing)
+				}
+				wantNoErr(h.T, approve("ann", time.Hour))
+				if c := h.after(0); c.State == message.ToolCallAsking {
+					h.Error("the second signature does not count")
+				}
+			})
+		})
+	}
+	for name, start := range map[string]func(h *hours) error{
+		"remote": func(h *hours) error {
+			_, err := h.as(toolcall.RoleWorker, "w").Start(h.Context(), toolcall.StartRequest{Key: key, Attempt: 1, Claim: "x"})
+			return err
+		},
+		"external": func(h *hours) error {
+			_, err := h.as(toolcall.RoleRuntime, "bot").Begin(h.Context(), toolcall.BeginRequest{Key: key, Claim: "x"})
+			return err
+		},
+	} {
+		for late, want := range map[time.Duration]error{time.Minute - time.Nanosecond: nil, time.Minute: message.ErrFinished} {
+			t.Run("before the call begins "+name+" "+late.String(), func(t *testing.T) {
+				signed(t, engine.Tool{Placement: toolcall.Placement(name)}, func(h *hours, approve func(string, time.Duration) error) {
+					wantNoErr(h.T, approve("ann", time.Hour))
+					wantNoErr(h.T, approve("bob", time.Minute))
+					h.after(late)
+					if err := start(h); !errors.Is(err, want) {
+						h.Errorf("the start: %v, want %v", err, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+func wantNoErr(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -72,8 +72,14 @@ func (c *Call) VoteOf(name string) (Vote, bool) {
 
 // CanRevise reports whether a person whose last vote is v can respond again. A person can
 // become more careful, never less, so an old response sent again changes nothing.
-func (v Vote) CanRevise(kind ResponseKind, edits bool) bool {
-	return kind == ResponseReject || v.Kind == ResponseApprove && (edits || kind != ResponseApprove)
+// They can sign again when their signature has ended.
+func (v Vote) CanRevise(kind ResponseKind, edits bool, now time.Time) bool {
+	return kind == ResponseReject || v.Kind == ResponseApprove && (edits || kind != ResponseApprove || v.HasEnded(now))
+}
+
+// HasEnded reports whether the signature of the vote has ended: then the vote approves nothing.
+func (v Vote) HasEnded(now time.Time) bool {
+	return v.Signature != nil && !now.Before(v.Signature.Until)
 }
 
 // ApprovesAlone reports whether an approval by the person of v would suffice alone.
@@ -110,12 +116,17 @@ func (c *Call) Tally() Tally {
 }
 
 // Tally counts the votes on the approval request with this digest. Each person counts once
-// in each part, with their last vote. The parts name who is asked after the given number of
-// steps of the plan.
+// in each part, with their last vote, unless its signature had ended by the time of the latest
+// vote. The parts name who is asked after the given number of steps of the plan.
 func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 	t := Tally{Parts: r.partsAt(step), Agreed: true}
-	for _, v := range lastWords(votes, digest) {
-		if v.Kind != ResponseApprove || !r.isCounted(v) {
+	last := lastWords(votes, digest)
+	var now time.Time
+	for _, v := range last {
+		now = slices.MaxFunc([]time.Time{now, v.At}, time.Time.Compare)
+	}
+	for _, v := range last {
+		if v.Kind != ResponseApprove || v.HasEnded(now) || !r.isCounted(v) {
 			continue
 		}
 		accepted := false
@@ -133,6 +144,17 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 		t.Agreed = t.Agreed && t.Parts[i].Missing == 0
 	}
 	return t
+}
+
+// EndedSignature returns an approval that no longer counts at now because its signature has
+// ended; ok is false if there is none.
+func (t Tally) EndedSignature(now time.Time) (v Vote, ok bool) {
+	for _, v := range t.Approvals {
+		if v.HasEnded(now) {
+			return v, true
+		}
+	}
+	return Vote{}, false
 }
 
 // lastWords returns each person's last vote on an approval request. An edit voids earlier

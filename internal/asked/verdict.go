@@ -3,6 +3,7 @@ package asked
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
@@ -183,7 +184,7 @@ func Obstacle(c *toolcall.Call, who string, resp toolcall.Response) string {
 		return WhyNotAsked(c, who)
 	}
 	edits := resp.Input != nil
-	if v, voted := c.VoteOf(who); voted && !v.CanRevise(resp.Kind, edits) {
+	if v, voted := c.VoteOf(who); voted && !v.CanRevise(resp.Kind, edits, time.Now()) {
 		return "You " + reveal.Line(Said(v)) + ": you can only " + revisions(v) + " this request now."
 	}
 	r := c.Request.Requirement

@@ -171,7 +171,7 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 func checkLastWord(_ context.Context, r *response) error {
 	last, voted := r.call.VoteOf(r.vote.By.Name)
 	switch {
-	case !voted, last.CanRevise(r.vote.Kind, r.isEdit()):
+	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At):
 		return nil
 	case !r.isEdit() && last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
 		return store.ErrNoChange
@@ -263,7 +263,9 @@ func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*too
 	v, at := s.newVoter(by), store.JournalTime()
 	v.lookUpGroups(ctx)
 	return func(c *toolcall.Call) bool {
-		said := func(o toolcall.Vote) bool { return toolcall.IsSamePerson(o.By.Name, by.Name) && o.On(c.Digest) }
+		said := func(o toolcall.Vote) bool {
+			return toolcall.IsSamePerson(o.By.Name, by.Name) && o.On(c.Digest) && !o.HasEnded(at)
+		}
 		return c.Request != nil && c.Request.Requirement.Accepts(v.voteOf(ctx, c, toolcall.Response{}, at)) && !slices.ContainsFunc(c.Votes, said)
 	}
 }
