@@ -152,13 +152,14 @@ func IsSamePerson(a, b string) bool { return a == b || PersonKey(a) == PersonKey
 
 // PersonKey returns what all names of one person have in common.
 func PersonKey(name string) string {
-	return strings.Map(func(r rune) rune {
+	folded := strings.Map(func(r rune) rune {
 		least := r
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 			least = min(least, f)
 		}
 		return least
-	}, norm.NFC.String(name))
+	}, norm.NFKD.String(name)) // decomposed, because some letters have no other case of their own
+	return norm.NFKD.String(folded)
 }
 
 // People returns one name of each person, sorted.

@@ -1,7 +1,12 @@
 package toolcall_test
 
 import (
+	"strings"
 	"testing"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -18,4 +23,25 @@ func TestCheckName(t *testing.T) {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
+}
+
+// TestSamePerson: a name in another case or Unicode form is not a second person.
+func TestSamePerson(t *testing.T) {
+	forms := map[string]func(string) string{
+		"upper case": strings.ToUpper, "lower case": strings.ToLower, "NFC": norm.NFC.String, "NFD": norm.NFD.String, "NFKC": norm.NFKC.String, "NFKD": norm.NFKD.String,
+	}
+	letters := rapid.OneOf(rapid.SampledFrom([]rune("ajhtwyJHTWY\u0301\u0308\u030a\u030c\u0307\u0331\u02beßſKÅﬁﬀａＡǰẖẗẘẙΐΰᾳᾼςσ")), rapid.RuneFrom(nil, unicode.Latin, unicode.Greek, unicode.Cyrillic))
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.StringOfN(letters, 1, 4, -1).Draw(t, "name")
+		if strings.ContainsAny(name, "\u0130\u0131") { // of Turkish: the lower case of one, and the upper case of the other, is another letter
+			t.Skip()
+		}
+		for form, of := range forms {
+			for second, again := range forms {
+				if other := again(of(name)); !toolcall.IsSamePerson(name, other) {
+					t.Fatalf("%q in %s and %s is %q, another person", name, form, second, other)
+				}
+			}
+		}
+	})
 }
