@@ -27,6 +27,7 @@ func redactCases() []engineCase {
 		{"a path into a text", hiddenThroughText},
 		{"a result cannot be guessed from its digest", hiddenResultDigest},
 		{"an answer that is sent again", answeredAgain},
+		{"another answer with the id of the first", answeredOtherwise},
 	}
 }
 
@@ -294,6 +295,9 @@ func answeredAgain(w *world) {
 	no := reject(after)
 	no.ID = "one"
 	e.refuses("ann", no, message.ErrConflict)
+	plain := approve(q)
+	plain.ID = "one"
+	e.refuses("ann", plain, message.ErrConflict)
 	no.ID = strings.Repeat("x", 129)
 	e.refuses("ann", no, message.ErrTooLarge)
 	b := approve(after)
@@ -303,6 +307,34 @@ func answeredAgain(w *world) {
 	if c := e.answers("bob", b); c.State != message.ToolCallFinished || c.Result.State != message.ToolResultSuccess {
 		w.Errorf("sent again after the end, the answer returns %s", describe(c))
 	}
+}
+
+// answeredOtherwise checks that a second response with the id of the first is refused: its sender
+// must not believe that it had an effect.
+func answeredOtherwise(w *world) {
+	w.policy.use(w, rule("two", func(r *permission.Rule) { r.Quorum = 3 }))
+	e := w.engine()
+	e.propose(call("c", deploy, `{"n":1}`))
+	first := approve(e.state(w.key("c"), message.ToolCallAsking))
+	first.ID = "one"
+	e.answers("ann", first)
+	edited := first
+	input := `{"n":2}`
+	edited.Input = &input
+	e.refuses("ann", edited, message.ErrConflict)
+	same := `{"n":1}`
+	edited.Input = &same
+	e.answers("ann", edited)
+	edited.ID, edited.Input = "two", &input
+	after := e.answers("ann", edited)
+	e.answers("ann", edited)
+	edited.Input = &same
+	e.refuses("ann", edited, message.ErrConflict)
+	to := toolcall.Response{Key: after.Key, Digest: after.Digest, Kind: toolcall.ResponseDelegate, To: "ann", ID: "three"}
+	e.answers("bob", to)
+	e.answers("bob", to)
+	to.To = "cy"
+	e.refuses("bob", to, message.ErrConflict)
 }
 
 var _ engine.Policy = (*policy)(nil)

@@ -51,10 +51,23 @@ func checkResent(_ context.Context, r *response) error {
 	switch {
 	case i < 0:
 		return nil
-	case r.call.Votes[i].Kind == r.in.Kind && r.call.Votes[i].Digest == r.in.Digest:
+	case !r.isOther(r.call.Votes[i]):
 		return store.ErrNoChange
 	}
 	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: "another response of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each response its own id"}
+}
+
+// isOther reports whether the response is certainly not the one of the vote. What an edit sent is
+// known only until the next edit, and not if rules hide it.
+func (r *response) isOther(v toolcall.Vote) bool {
+	c, in := r.call, r.in
+	if v.Kind != in.Kind || v.Digest != in.Digest || v.Note != in.Note || v.To != in.To || v.Kind == toolcall.ResponseReject && v.Feedback != in.Feedback {
+		return true
+	}
+	if in.Input == nil {
+		return v.Edited
+	}
+	return !c.Hides() && (v.On(c.Digest) || v.Edited && c.Votes[len(c.Votes)-1].ID == v.ID) && *in.Input != c.Input
 }
 
 // checkApprover applies the requirement as it was first issued, and makes the vote.
