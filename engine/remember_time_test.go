@@ -124,20 +124,26 @@ func (m *notebook) step() {
 		}
 		m.engines = append(m.engines[:i], m.engines[i+1:]...)
 		m.start()
-	case 2:
-		m.revoke()
-	case 3, 4:
+	case 2, 3:
 		m.begin()
 	default:
-		var all sync.WaitGroup
+		var each []func()
 		for range rapid.IntRange(1, 3).Draw(m.T, "at once") {
-			m.propose(&all)
+			each = append(each, m.propose())
+		}
+		if rapid.IntRange(0, 2).Draw(m.T, "revokes") == 0 {
+			each = append(each, m.revoke())
+		}
+		var all sync.WaitGroup
+		for _, f := range each {
+			all.Go(f)
 		}
 		all.Wait()
 	}
 }
 
-func (m *notebook) propose(all *sync.WaitGroup) {
+// propose returns a function that proposes a call and, if a person is asked, may approve it.
+func (m *notebook) propose() func() {
 	m.n++
 	p := payment{runtime: rapid.SampledFrom([]string{"bot", "eve"}).Draw(m.T, "runtime"), agent: rapid.SampledFrom([]string{"", "a", "b"}).Draw(m.T, "agent"), to: rapid.SampledFrom([]string{"x", "y"}).Draw(m.T, "to")}
 	session := message.SessionID(p.runtime + rapid.SampledFrom([]string{"1", "2"}).Draw(m.T, "session"))
@@ -160,7 +166,7 @@ func (m *notebook) propose(all *sync.WaitGroup) {
 	for id, memo := range m.memos {
 		known[id] = memo.revoked
 	}
-	all.Go(func() {
+	return func() {
 		began := time.Now()
 		out, err := port.Propose(context.Background(), toolcall.ProposeRequest{Session: p.key.Session, Reply: "r", Agent: p.agent,
 			Calls: []message.ToolCallBlock{{ID: p.key.Call, Name: "pay", Input: fmt.Sprintf(`{"to":%q}`, p.to)}}})
@@ -181,7 +187,7 @@ func (m *notebook) propose(all *sync.WaitGroup) {
 			}
 			m.noteGrant(p, after, resp)
 		}
-	})
+	}
 }
 
 func (m *notebook) noteGrant(p payment, c *toolcall.Call, resp toolcall.Response) {
@@ -212,15 +218,23 @@ func (m *notebook) noteUse(p payment, c *toolcall.Call, revoked map[toolcall.Sta
 	m.open = append(m.open, p)
 }
 
-func (m *notebook) revoke() {
+// revoke returns a function that revokes a standing approval.
+func (m *notebook) revoke() func() {
+	var active []toolcall.StandingID
 	for _, id := range slices.Sorted(maps.Keys(m.memos)) {
-		memo := m.memos[id]
-		if memo.revoked || !rapid.Bool().Draw(m.T, "revokes") {
-			continue
+		if !m.memos[id].revoked {
+			active = append(active, id)
 		}
-		_, err := m.as(toolcall.RoleOperator, "olga").RevokeStandingApproval(context.Background(), toolcall.RevokeStandingApprovalRequest{ID: id})
-		memo.revoked = err == nil
-		return
+	}
+	if len(active) == 0 {
+		return func() {}
+	}
+	id, olga := rapid.SampledFrom(active).Draw(m.T, "revoked"), m.as(toolcall.RoleOperator, "olga")
+	return func() {
+		_, err := olga.RevokeStandingApproval(context.Background(), toolcall.RevokeStandingApprovalRequest{ID: id})
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.memos[id].revoked = err == nil
 	}
 }
 
