@@ -72,10 +72,9 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Reply sends a reply that no cache keeps.
+// Reply sends a reply.
 func Reply(w http.ResponseWriter, status int, kind string, body []byte) error {
 	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // the peer may be gone
 	return nil
@@ -281,7 +280,6 @@ func (p Problem) write(w http.ResponseWriter) {
 		b = fmt.Appendf(nil, `{"title":%q,"status":%d,"code":%q}`, p.Title, p.Status, p.Code)
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(p.Status)
 	_, _ = w.Write(append(b, '\n')) //nolint:gosec // G705: JSON with nosniff; the peer may be gone
 }

@@ -167,7 +167,6 @@ func answer(w http.ResponseWriter, ev *dialect.Event, v dialect.Verdict, invocat
 		}
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) // fails only in a test without deadlines
-	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(InvocationHeader, invocation)
 	if len(b) == 0 {
 		w.WriteHeader(http.StatusNoContent)

@@ -140,8 +140,6 @@ func (in records) receipt(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="askance-%s.receipt.json"`, domID(k)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	_, err = w.Write(append(out.Receipt, '\n'))
 	return err
 }

@@ -241,21 +241,13 @@ func (in *Console) write(w http.ResponseWriter, status int, name string, view an
 	if err := in.pages.ExecuteTemplate(&b, name, view); err != nil {
 		return message.Errorf(message.CodeInternal, "page "+name, "%w", err)
 	}
-	setPageHeaders(w.Header())
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
 	w.WriteHeader(status)
 	_, err := w.Write(b.Bytes())
 	return err
-}
-
-func setPageHeaders(h http.Header) {
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
-	h.Set("Referrer-Policy", "same-origin") // a stricter one hides the origin of forms
-	h.Set("X-Content-Type-Options", "nosniff")
 }
 
 //go:embed assets
@@ -309,7 +301,6 @@ func (in *Console) asset(w http.ResponseWriter, r *http.Request, _ *gateway.Peer
 	h := w.Header()
 	h.Set("Content-Type", contentTypes[path.Ext(name)])
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	h.Set("X-Content-Type-Options", "nosniff")
 	_, err := w.Write(b)
 	return err
 }

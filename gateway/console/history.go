@@ -293,8 +293,6 @@ func (in records) exportHistory(w http.ResponseWriter, r *http.Request, p *gatew
 	h := w.Header()
 	h.Set("Content-Type", kind)
 	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="askance-history-%s.%s"`, in.now().UTC().Format("20060102-150405"), format))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	err = out.begin()
 	for err == nil {
 		for _, call := range page.Calls {

@@ -372,7 +372,6 @@ const readyWithin = 5 * time.Second
 
 func ok(rw http.ResponseWriter) error {
 	rw.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	rw.Header().Set("Cache-Control", "no-store")
 	_, err := rw.Write([]byte("ok\n"))
 	return err
 }
