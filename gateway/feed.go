@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -62,8 +63,8 @@ func (f *Feeds) Run(ctx context.Context) {
 			return
 		}
 		f.log.Warn("cannot follow the journal; trying again", "err", err)
-		f.drop()                 // subscribers may have missed something
-		_ = waitBeforeRetry(ctx) // the loop ends with ctx
+		f.drop()                     // subscribers may have missed something
+		_ = sleep.For(ctx, tryAgain) // the loop ends with ctx
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -107,19 +108,9 @@ func (f *Feeds) read(ctx context.Context, p *Peer, req toolcall.EventsRequest) (
 		if err == nil || ctx.Err() != nil || !errors.Is(err, message.ErrUnavailable) {
 			return out, err
 		}
-		if err := waitBeforeRetry(ctx); err != nil {
+		if err := sleep.For(ctx, tryAgain); err != nil {
 			return toolcall.EventsReply{}, err
 		}
-	}
-}
-
-// waitBeforeRetry waits a moment. It returns the cause if ctx ends first.
-func waitBeforeRetry(ctx context.Context) error {
-	select {
-	case <-time.After(tryAgain):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -246,7 +237,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		case errors.Is(err, errPast):
 			return err
 		case err != nil:
-			return cmp.Or(waitBeforeRetry(ctx), errPast) // the peer's own request then reports its refusal
+			return cmp.Or(sleep.For(ctx, tryAgain), errPast) // the peer's own request then reports its refusal
 		case more == nil:
 			w.at = b.Through
 			if len(b.Events) == 0 {

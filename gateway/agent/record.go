@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -240,10 +241,8 @@ func retry(ctx context.Context, request func() error, waits ...error) error {
 		case !slices.ContainsFunc(append(waits, message.ErrUnavailable, message.ErrUnknownOutcome), func(w error) bool { return errors.Is(err, w) }):
 			return err
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := sleep.For(ctx, retryPause); err != nil {
+			return err
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
@@ -347,7 +348,7 @@ func (w *parkWatcher) begin(ctx context.Context) {
 	wait := w.pause
 	go func() {
 		defer close(done)
-		pause(ctx, wait)
+		_ = sleep.For(ctx, wait) // the wait below ends with ctx
 		calls := w.f.s.waitUntilParked(ctx, w.f.run, req)
 		if calls == nil {
 			return
@@ -375,7 +376,7 @@ func (s *Surface) waitUntilParked(ctx context.Context, r *run, req toolcall.Wait
 			if errors.Is(err, message.ErrNotFound) && early <= 0 {
 				req.Calls = dropUnknown(ctx, r, req) // a call was begun and never proposed
 			}
-			pause(ctx, 50*time.Millisecond)
+			_ = sleep.For(ctx, 50*time.Millisecond) // the loop ends with ctx
 			continue
 		}
 		if slices.ContainsFunc(out.Calls, r.needsPerson) {
@@ -385,11 +386,11 @@ func (s *Surface) waitUntilParked(ctx context.Context, r *run, req toolcall.Wait
 			continue
 		}
 		if out.Done {
-			pause(ctx, s.cfg.Patience-time.Since(began))
+			_ = sleep.For(ctx, s.cfg.Patience-time.Since(began))
 			if !slices.ContainsFunc(out.Calls, func(c *toolcall.Call) bool { return c.State != message.ToolCallSubmitted }) {
 				return out.Calls
 			}
-			pause(ctx, maxHold) // their results are on the way
+			_ = sleep.For(ctx, maxHold) // their results are on the way
 		}
 	}
 	return nil
@@ -404,13 +405,6 @@ func dropUnknown(ctx context.Context, r *run, req toolcall.WaitRequest) []messag
 		_, err := r.owner.Show(ctx, toolcall.ShowRequest{Key: toolcall.Key{Session: req.Session, Reply: req.Reply, Call: id}})
 		return errors.Is(err, message.ErrNotFound)
 	})
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // needsPerson reports whether a call waits for a person or for the client.

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/child"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
@@ -171,7 +172,7 @@ func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 	}
 	if !answered && w != nil {
 		if whole && !h.l.modern { // the session's own stream may carry the response
-			rest(ctx, lateTime)
+			_ = sleep.For(ctx, lateTime)
 		}
 		select {
 		case w.reply <- nil:
@@ -190,9 +191,7 @@ const openTime = 2 * time.Second
 // get reads a stream after an event, and returns the last id; "" if there is no stream. It calls
 // opened when the server has answered.
 func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, take func(*frame), opened func()) (last string, next time.Duration) {
-	select {
-	case <-time.After(wait):
-	case <-ctx.Done():
+	if sleep.For(ctx, wait) != nil {
 		return "", wait
 	}
 	r, err := h.request(ctx, http.MethodGet, nil)

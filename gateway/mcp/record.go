@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -43,7 +44,7 @@ func (r *record) propose(ctx context.Context, agent string, t *tool, input json.
 		if err == nil {
 			err = errors.New("the reply has no call")
 		}
-		if !isTemporary(err) || !rest(ctx, pause) {
+		if !isTemporary(err) || sleep.For(ctx, pause) != nil {
 			return nil, err
 		}
 	}
@@ -51,16 +52,6 @@ func (r *record) propose(ctx context.Context, agent string, t *tool, input json.
 
 func isTemporary(err error) bool {
 	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrOverLimit)
-}
-
-// rest pauses. It returns false if ctx ended.
-func rest(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // wait waits until the call may run or is finished, and retries after every failure of the
@@ -80,7 +71,7 @@ func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.
 			continue
 		}
 		r.log.Warn("cannot wait for a call", "call", r.key.Call, "error", err)
-		if !rest(ctx, d) {
+		if sleep.For(ctx, d) != nil {
 			return nil, ctx.Err()
 		}
 		d = min(2*d, maxPause)
@@ -123,7 +114,7 @@ func (r *record) again(ctx context.Context, ask func() error) error {
 		if err == nil || !isTemporary(err) {
 			return err
 		}
-		if !rest(ctx, pause) {
+		if sleep.For(ctx, pause) != nil {
 			return ctx.Err()
 		}
 	}

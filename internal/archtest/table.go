@@ -245,6 +245,11 @@ func core() []Row {
 			Why:    "every surface that suggests a word compares words in the same way",
 		},
 		{
+			Folder: "internal/sleep",
+			Never:  noIO,
+			Why:    "every wait of gateway and command ends with its context in the same way",
+		},
+		{
 			Folder: "internal/asked",
 			Own:    []string{"message", "toolcall", "internal/reveal", "internal/linediff"},
 			Never:  noIO,
@@ -316,7 +321,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
+			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/sleep"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid",
@@ -325,7 +330,7 @@ func around() []Row {
 		},
 		{
 			Folder: "cmd",
-			Own:    []string{"internal/asked", "internal/child", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/spelling"},
+			Own:    []string{"internal/asked", "internal/child", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/sleep", "internal/spelling"},
 			Public: true,
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",

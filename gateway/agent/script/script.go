@@ -1,3 +1,27 @@
+// Package script is an agent without a model: it does what the lines of the user's message say.
+// It shows how a surface handles approval requests, results and errors, in a demonstration and in
+// tests.
+//
+//	think I should look first.
+//	say I pay them both.
+//	call pay {"to":"acme","amount":42}
+//	also pay {"to":"initech","amount":7}
+//	stream 20 100
+//
+// The lines are
+//
+//	say TEXT          a text block
+//	think TEXT        a thinking block
+//	stream N [MS]     a text block of N pieces, MS milliseconds apart
+//	call TOOL [JSON]  a tool call; the lines also TOOL [JSON] below it run next to
+//	                  it; then a text block with their results
+//	fail TYPE TEXT    the reply ends with that error
+//	panic             the agent panics
+//	loop              the agent has called its model too often
+//	wait              the agent waits until it is interrupted
+//
+// A message without any of them gets this list as its answer. The reply depends only on the
+// message, so a turn that was cut off continues where it stopped.
 package script
 
 import (
@@ -8,6 +32,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -174,7 +199,7 @@ func (s *scene) say(ctx context.Context, kind, text string, pieces int, pause ti
 		if err := s.t.Emit(ctx, &message.TextBlockDelta{BlockID: id, Delta: piece}); err != nil {
 			return err
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := sleep.For(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -187,18 +212,6 @@ func cut(s string, i int) int {
 		i++
 	}
 	return i
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func (s *scene) think(ctx context.Context, text string) error {

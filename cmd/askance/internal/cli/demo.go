@@ -22,12 +22,12 @@ import (
 	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/demo"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
-	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/examples/incident"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -251,7 +251,7 @@ func (scripted) SubmitResponse(ctx context.Context, _ *toolcall.Call, refused er
 	if refused != nil {
 		return toolcall.Response{}, refused
 	}
-	return toolcall.Response{Kind: toolcall.ResponseApprove}, replay.Sleep(ctx, thinking)
+	return toolcall.Response{Kind: toolcall.ResponseApprove}, sleep.For(ctx, thinking)
 }
 
 // asker asks the person at the terminal. It is a demo.Approver.

@@ -22,6 +22,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/httpwork"
 	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -113,10 +114,8 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 			if !said { // the text can differ at every try: it can name a local port
 				env.log.Warn("the worker waits until its server says which space the token is for", "server", d.address, "err", err)
 			}
-			select {
-			case <-ctx.Done():
+			if sleep.For(ctx, time.Second) != nil {
 				return err
-			case <-time.After(time.Second):
 			}
 		}
 	}

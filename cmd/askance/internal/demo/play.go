@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agent/chatstream"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -284,7 +285,7 @@ func (b *Bot) turn(ctx context.Context, r *chatstream.Reader) ([]message.ToolCal
 		if err := b.emit(ctx, events...); err != nil {
 			return nil, err
 		}
-		if err := replay.Sleep(ctx, b.Pace); err != nil {
+		if err := sleep.For(ctx, b.Pace); err != nil {
 			return nil, err
 		}
 	}
@@ -308,7 +309,7 @@ func (b *Bot) run(ctx context.Context, calls []message.ToolCallBlock) error {
 		}
 		switch {
 		case errors.Is(err, message.ErrUnavailable): // the engine restarts, or another takes over
-			if err := replay.Sleep(ctx, retryPause); err != nil {
+			if err := sleep.For(ctx, retryPause); err != nil {
 				return err
 			}
 		case err != nil:

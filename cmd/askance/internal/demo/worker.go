@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
@@ -164,7 +164,7 @@ func (c Call) steps(ctx context.Context, lines ...string) error {
 		if _, err := fmt.Fprintln(c.Progress, l); err != nil {
 			return err
 		}
-		if err := replay.Sleep(ctx, step); err != nil {
+		if err := sleep.For(ctx, step); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agenthook"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -297,9 +298,7 @@ func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]by
 		if time.Since(away) > grace {
 			return nil, err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return nil, err
 		}
 	}

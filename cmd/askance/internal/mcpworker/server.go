@@ -26,6 +26,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/toolimport"
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -88,10 +89,7 @@ func (s *Server) Run(ctx context.Context) {
 			pause = firstPause
 		}
 		s.cfg.Log.Error("the MCP server is not available: restarting it", "in", pause.String(), "err", err)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		_ = sleep.For(ctx, pause) // the loop ends with ctx
 		pause = min(2*pause, maxPause)
 	}
 }

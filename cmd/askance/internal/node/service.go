@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -313,10 +314,8 @@ func (a archiver) run(ctx context.Context, alone bool) {
 		a.resume(ctx)
 	}
 	for pause := rand.N(min(firstArchive, every)); a.cfg.OlderThan > 0; pause = every + rand.N(every/8+1) { //nolint:gosec // G404: spreading load needs no secret
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		if age := time.Since(a.ledger.LastArchive()); age < 0 || age > every*3/4 { // else another engine archives
 			a.archive(ctx)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -150,7 +151,7 @@ func Follow(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f fu
 	for {
 		next, err := page(ctx, c, r, f)
 		if errors.Is(err, message.ErrUnavailable) && ctx.Err() == nil {
-			if err := Sleep(ctx, retryPause); err != nil {
+			if err := sleep.For(ctx, retryPause); err != nil {
 				return err
 			}
 			continue
@@ -176,14 +177,4 @@ func page(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func
 		}
 	}
 	return reply.Next, nil
-}
-
-// Sleep waits for d. It ends early with the cause of ctx.
-func Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

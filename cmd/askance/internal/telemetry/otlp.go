@@ -29,6 +29,7 @@ import (
 	wire "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -143,9 +144,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 		if err == nil || !again || n == tries {
 			return err
 		}
-		select {
-		case <-time.After(time.Duration(n) * time.Second):
-		case <-ctx.Done():
+		if sleep.For(ctx, time.Duration(n)*time.Second) != nil {
 			return err
 		}
 	}
