@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"net/http"
 	"sync"
 	"time"
@@ -66,12 +65,8 @@ func newSessions(life time.Duration, secure bool, s *sealer, restore func(ticket
 	return &sessions{life: life, secure: secure, sealer: s, restore: restore, seen: map[string]*session{}, ended: map[string]time.Time{}}
 }
 
-// randomID returns 256 random bits as text.
-func randomID() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
+// randomID returns at least 256 random bits as text.
+func randomID() string { return rand.Text() + rand.Text() }
 
 // begin starts a session with a new id, which replaces the browser's present session. It ends
 // with its identity.

@@ -134,7 +134,7 @@ func New(cfg Config) (*Gateway, error) {
 	}
 	shared := cfg.Session != ""
 	if !shared {
-		cfg.Session = message.SessionID("mcp-" + randomText())
+		cfg.Session = message.SessionID("mcp-" + rand.Text())
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	g := &Gateway{cfg: cfg, shared: shared, calls: map[message.CallID]*held{}, joins: map[string]*held{}, peers: map[string]*peer{}}
@@ -153,12 +153,6 @@ func (g *Gateway) sessionOf(principal string) message.SessionID {
 		return g.cfg.Session
 	}
 	return g.cfg.Session + message.SessionID("-"+hex.EncodeToString(g.mac("session", []byte(principal))[:8]))
-}
-
-func randomText() string {
-	var b [12]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	return hex.EncodeToString(b[:])
 }
 
 // Bounds of the waits for calls that run at an upstream, and for reports of what is then unknown.
@@ -222,7 +216,7 @@ func (g *Gateway) modernPeer(principal string, meta object) (*peer, func()) {
 func (g *Gateway) adopt(p *peer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p.key = randomText()
+	p.key = rand.Text()
 	p.used = time.Now()
 	g.peers[p.key] = p
 }

@@ -174,10 +174,7 @@ func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 		if whole && !h.l.modern { // the session's own stream may carry the response
 			_ = sleep.For(ctx, lateTime)
 		}
-		select {
-		case w.reply <- nil:
-		default:
-		}
+		offer(w.reply, nil)
 	}
 }
 

@@ -184,10 +184,15 @@ func (p *peer) endAsks() {
 	defer p.mu.Unlock()
 	p.gone = true
 	for _, reply := range p.asked {
-		select {
-		case reply <- responseTo(nil, nil, errNoClient):
-		default: // answered already
-		}
+		offer(reply, responseTo(nil, nil, errNoClient))
+	}
+}
+
+// offer sends a value on a channel with room for one, unless it has one already.
+func offer[T any](to chan<- T, value T) {
+	select {
+	case to <- value:
+	default:
 	}
 }
 
@@ -197,10 +202,7 @@ func (p *peer) answered(f *frame) {
 	reply := p.asked[string(f.id)]
 	p.mu.Unlock()
 	if reply != nil {
-		select {
-		case reply <- f:
-		default: // answered already
-		}
+		offer(reply, f)
 	}
 }
 

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -92,7 +93,7 @@ func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most tim
 // begin takes the call for this gateway. mine is false if the call is over, blocked, or was taken
 // before, by this gateway or another one. An error with a call means that this one may not run it.
 func (r *record) begin(ctx context.Context) (call *toolcall.Call, mine bool, err error) {
-	request := toolcall.BeginRequest{Key: r.key, Claim: randomText()}
+	request := toolcall.BeginRequest{Key: r.key, Claim: rand.Text()}
 	err = r.again(ctx, func() (err error) {
 		call, err = r.askance.Begin(ctx, request)
 		return err

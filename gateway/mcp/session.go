@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"crypto/rand"
 	"net/http"
 	"sync"
 	"time"
@@ -63,7 +64,7 @@ func (s *httpServer) serveLegacy(w http.ResponseWriter, r *http.Request, princip
 
 // open begins a session.
 func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal string, f *frame) {
-	ses := &session{id: randomText() + randomText(), peer: s.g.newSession(principal, f), used: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	ses := &session{id: rand.Text() + rand.Text(), peer: s.g.newSession(principal, f), used: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	ses.peer.out = ses.enqueue
 	if !s.add(ses) {
 		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
@@ -195,10 +196,7 @@ func (ses *session) enqueue(f *frame) {
 		ses.queue, ses.queued = ses.queue[1:], ses.queued-len(ses.queue[0].params)
 	}
 	ses.mu.Unlock()
-	select {
-	case ses.wake <- struct{}{}:
-	default: // it is awake
-	}
+	offer(ses.wake, struct{}{})
 }
 
 // end closes the session and its upstreams, once its calls have ended.

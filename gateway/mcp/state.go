@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -66,7 +67,7 @@ func (g *Gateway) openState(sealed, principal, digest string) (state, error) {
 // newCallID makes the id of a call. It is bound to the principal, so that no other principal can
 // ask for the result.
 func (g *Gateway) newCallID(principal string) message.CallID {
-	id := randomText()
+	id := rand.Text()
 	return message.CallID("mcp_" + id + "_" + g.tagOf(id, principal))
 }
 

@@ -256,10 +256,7 @@ func (l *link) receive(f *frame, of *waiting) {
 		w := l.pending[string(f.id)]
 		l.mu.Unlock()
 		if w != nil {
-			select {
-			case w.reply <- f:
-			default: // answered already
-			}
+			offer(w.reply, f)
 		}
 		return
 	}
@@ -324,10 +321,7 @@ func (l *link) fail(err error) {
 		l.dead = err
 	}
 	for _, w := range l.pending {
-		select {
-		case w.reply <- nil:
-		default: // answered already
-		}
+		offer(w.reply, nil)
 	}
 }
 
