@@ -59,15 +59,12 @@ func (in bulkPages) review(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	if v.Do != doReject {
 		v.Do = doApprove
 	}
-	c, err := p.Reader()
-	if err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	if q.Get("all") != "" {
-		err = v.addAll(r.Context(), c, p)
-	} else {
-		err = v.addNamed(r.Context(), c, p, q["k"])
-	}
+	err := readPage(r, p, func(ctx context.Context, c engine.Client) error {
+		if q.Get("all") != "" {
+			return v.addAll(ctx, c, p)
+		}
+		return v.addNamed(ctx, c, p, q["k"])
+	})
 	return in.writeOrFail(w, "bulk", v.shell, v, err)
 }
 

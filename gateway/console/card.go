@@ -196,7 +196,7 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 		return nil, err
 	}
 	call := shown.Call
-	base := filterOf(q).values()
+	base := filterOf(q).Fields()
 	c := &card{
 		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
 		Agent: agentOf(call), Rule: asked.Rule(call), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,

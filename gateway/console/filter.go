@@ -60,8 +60,8 @@ func (f filter) defaultSort() string {
 // Order is the order in force.
 func (f filter) Order() string { return cmp.Or(f.Sort, f.defaultSort()) }
 
-// values returns the filter as URL parameters, without defaults.
-func (f filter) values() url.Values {
+// Fields returns the filter as URL parameters or form fields, without defaults.
+func (f filter) Fields() url.Values {
 	q := setParams(url.Values{}, "q", f.Words, "tool", f.Tool, "agent", f.Agent, "in", f.Session, "by_rule", f.Rule, "sort", f.Sort, "group", f.Group, "cursor", f.Cursor)
 	if f.Show != showOpen {
 		q.Set("show", f.Show)
@@ -75,16 +75,13 @@ func (f filter) values() url.Values {
 	return q
 }
 
-// Fields returns the filter as form fields.
-func (f filter) Fields() url.Values { return f.values() }
-
 // first returns the filter without its place in the list.
 func (f filter) first() filter {
 	f.Cursor, f.From = "", 0
 	return f
 }
 
-func (f filter) listAddress() string { return withParams(pathInbox, f.values()) }
+func (f filter) listAddress() string { return withParams(pathInbox, f.Fields()) }
 
 func (f filter) request() toolcall.ListRequest {
 	r := toolcall.ListRequest{V: 1, Words: f.Words, Mine: f.Mine, Sort: f.Order(), Cursor: f.Cursor, Limit: pageRows}

@@ -147,15 +147,11 @@ type historyRow struct {
 
 func (in records) history(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := historyView{shell: in.shell(r, p, "history", "History – askance"), Filter: historyFilterOf(r.URL.Query()), Ends: ends, Rows: historyTable{Label: "Finished calls"}, Moving: historyTable{Label: "Calls that are not finished"}}
-	err := v.read(r.Context(), p, r.URL.Query().Get("after"))
+	err := readPage(r, p, func(ctx context.Context, c engine.Client) error { return v.read(ctx, c, r.URL.Query().Get("after")) })
 	return in.writeOrFail(w, "history", v.shell, v, err)
 }
 
-func (v *historyView) read(ctx context.Context, p *gateway.Peer, after string) error {
-	c, err := p.Reader()
-	if err != nil {
-		return err
-	}
+func (v *historyView) read(ctx context.Context, c engine.Client, after string) error {
 	request, err := v.Filter.request(v.Now)
 	if err != nil {
 		return err

@@ -70,12 +70,7 @@ func (f figures) insights(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	v := insightsView{shell: f.shell(r, p, "insights", "Insights – askance")}
 	v.query = r.URL.Query()
 	v.Period = periodOf(v.query, pathInsights, "24h", v.Now)
-	c, err := p.Reader()
-	if err != nil {
-		return err
-	}
-	err = v.read(r.Context(), c)
-	return f.writeOrFail(w, "insights", v.shell, &v, err)
+	return f.writeOrFail(w, "insights", v.shell, &v, readPage(r, p, v.read))
 }
 
 func (v *insightsView) read(ctx context.Context, c engine.Client) (err error) {

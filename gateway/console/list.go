@@ -282,7 +282,7 @@ func (s *side) group() {
 // rowOf builds the row of a call; mine means that it is waiting for this person.
 func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected toolcall.Key, now time.Time) row {
 	r := row{
-		ID: domID(c.Key), Href: address(c.Key, f.values()), Key: formKey(c.Key), Order: orderOf(c, f), Tool: c.Tool, Summary: asked.Title(c),
+		ID: domID(c.Key), Href: address(c.Key, f.Fields()), Key: formKey(c.Key), Order: orderOf(c, f), Tool: c.Tool, Summary: asked.Title(c),
 		Agent: agentOf(c), Session: string(c.Session), Rule: asked.Rule(c), Risk: c.Risk, State: stateOf(c), Selected: c.Key == selected, Asked: c.UpdatedAt,
 	}
 	switch f.Group {

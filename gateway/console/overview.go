@@ -66,12 +66,7 @@ type decisionRow struct {
 func (f figures) overview(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := overviewView{shell: f.shell(r, p, "overview", "Overview – askance")}
 	v.Period = periodOf(r.URL.Query(), pathOverview, "1h", v.Now)
-	c, err := p.Reader()
-	if err != nil {
-		return err
-	}
-	err = v.read(r.Context(), c)
-	return f.writeOrFail(w, "overview", v.shell, &v, err)
+	return f.writeOrFail(w, "overview", v.shell, &v, readPage(r, p, v.read))
 }
 
 func (v *overviewView) read(ctx context.Context, c engine.Client) error {

@@ -342,12 +342,7 @@ type playground struct {
 const maxTryInput = 256 << 10
 
 func newPlayground(space *gateway.Space, q url.Values) *playground {
-	t := &playground{Tool: q.Get("tool"), Input: cmp.Or(q.Get("input"), "{}"), Agent: q.Get("agent"), Session: q.Get("session")}
-	for _, tool := range space.Tools {
-		t.Tools = append(t.Tools, tool.Name)
-	}
-	slices.Sort(t.Tools)
-	return t
+	return &playground{Tools: toolNames(space), Tool: q.Get("tool"), Input: cmp.Or(q.Get("input"), "{}"), Agent: q.Get("agent"), Session: q.Get("session")}
 }
 
 // tryCall asks for the policy's decision about a call that a person wrote.

@@ -55,7 +55,7 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	if asked.IsUnsure(err) {
 		s.Flash.Text = "The outcome is unknown: your response may have counted. Review the request again; sending the same response again does no harm."
 	}
-	return in.showCall(r.Context(), w, p, s, k, list.values(), f, gateway.StatusOf(e.Code))
+	return in.showCall(r.Context(), w, p, s, k, list.Fields(), f, gateway.StatusOf(e.Code))
 }
 
 // thenNext is the value of a button that opens the next request after the response.
@@ -71,7 +71,7 @@ func afterwards(ctx context.Context, p *gateway.Peer, k toolcall.Key, f *form, l
 			}
 		}
 	}
-	return address(k, list.values(), "sent", f.Do)
+	return address(k, list.Fields(), "sent", f.Do)
 }
 
 func (in *Console) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
@@ -194,6 +194,15 @@ func (in *Console) fail(w http.ResponseWriter, s shell, err error) error {
 		Problem gateway.Problem
 		Back    string
 	}{s, problem, filterOf(url.Values{}).listAddress()})
+}
+
+// readPage calls f with the engine from which a person reads pages.
+func readPage(r *http.Request, p *gateway.Peer, f func(context.Context, engine.Client) error) error {
+	c, err := p.Reader()
+	if err != nil {
+		return err
+	}
+	return f(r.Context(), c)
 }
 
 // writeOrFail replies with a page that was read, or says why it could not be read.

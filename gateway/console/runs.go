@@ -61,14 +61,13 @@ type sessionRow struct {
 func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
 	v := timelineView{shell: in.shell(r, p, "timeline", "Timeline – askance"), Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply"))}
-	c, err := p.Reader()
-	if err == nil {
-		if v.Session == "" {
-			v.Sessions, v.Covers, err = listSessions(r.Context(), c)
-		} else {
-			err = v.read(r.Context(), c, p.Space.ID, q)
+	err := readPage(r, p, func(ctx context.Context, c engine.Client) (err error) {
+		if v.Session != "" {
+			return v.read(ctx, c, p.Space.ID, q)
 		}
-	}
+		v.Sessions, v.Covers, err = listSessions(ctx, c)
+		return err
+	})
 	return in.writeOrFail(w, "timeline", v.shell, v, err)
 }
 

@@ -54,15 +54,11 @@ type standingCall struct {
 func (in *Console) standing(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
 	v := standingView{shell: in.shell(r, p, "standing", "Standing approvals – askance"), Ended: q.Get("all") != "", Tool: strings.TrimSpace(q.Get("tool"))}
-	err := v.read(r.Context(), p, q)
+	err := readPage(r, p, func(ctx context.Context, c engine.Client) error { return v.read(ctx, c, p, q) })
 	return in.writeOrFail(w, "standing", v.shell, v, err)
 }
 
-func (v *standingView) read(ctx context.Context, p *gateway.Peer, q url.Values) error {
-	c, err := p.Reader()
-	if err != nil {
-		return err
-	}
+func (v *standingView) read(ctx context.Context, c engine.Client, p *gateway.Peer, q url.Values) error {
 	link := func(all bool, after toolcall.StandingID) string {
 		to := setParams(url.Values{}, "tool", v.Tool, "after", string(after))
 		if all {
@@ -101,10 +97,7 @@ func (v *standingView) read(ctx context.Context, p *gateway.Peer, q url.Values) 
 }
 
 func standingRowOf(sa *toolcall.StandingApproval, p *gateway.Peer, s shell) standingRow {
-	r := standingRow{StandingApproval: sa, State: sa.State(s.Now), Scope: asked.Scope(sa.Terms.Scope), From: address(sa.From, nil), Uses: -1, Href: pathStanding + "?" + url.Values{"id": {string(sa.ID)}}.Encode()}
-	for _, rule := range sa.Terms.Rules {
-		r.Rules = append(r.Rules, asked.RuleText(rule))
-	}
+	r := standingRow{StandingApproval: sa, State: sa.State(s.Now), Rules: ruleTexts(sa.Terms.Rules), Scope: asked.Scope(sa.Terms.Scope), From: address(sa.From, nil), Uses: -1, Href: pathStanding + "?" + url.Values{"id": {string(sa.ID)}}.Encode()}
 	for _, path := range slices.Sorted(maps.Keys(sa.Same)) {
 		r.Same = append(r.Same, path+" is "+sa.Same[path])
 	}
@@ -201,9 +194,11 @@ type piece struct {
 }
 
 // Offers describes the suggested rules.
-func (e *explanation) Offers() []string {
-	out := make([]string, len(e.Suggested))
-	for i, r := range e.Suggested {
+func (e *explanation) Offers() []string { return ruleTexts(e.Suggested) }
+
+func ruleTexts(rules []message.PermissionRule) []string {
+	out := make([]string, len(rules))
+	for i, r := range rules {
 		out[i] = asked.RuleText(r)
 	}
 	return out

@@ -134,7 +134,7 @@ func TestTerms(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	f := filter{Show: showDone, Words: "a b&c", Tool: "x", Agent: "y", Session: "s/1", Rule: "r", Mine: true, Sort: toolcall.SortProposed, Group: "agent", Cursor: "77", From: 100}
-	if got := filterOf(f.values()); got != f {
+	if got := filterOf(f.Fields()); got != f {
 		t.Errorf("the filter reads back as %+v", got)
 	}
 	if got := filterOf(map[string][]string{"show": {showDone}, "cursor": {"c"}, "from": {"100"}}); got != (filter{Show: showDone}) {

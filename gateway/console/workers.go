@@ -61,10 +61,7 @@ type busyRow struct {
 
 func (in *Console) workers(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := workersView{shell: in.shell(r, p, "workers", "Workers – askance")}
-	c, err := p.Reader()
-	if err == nil {
-		err = v.read(r.Context(), c)
-	}
+	err := readPage(r, p, v.read)
 	return in.writeOrFail(w, "workers", v.shell, v, err)
 }
 
