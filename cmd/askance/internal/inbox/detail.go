@@ -210,15 +210,20 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 	case d.hasChanged(q):
 		out = paintAll(m.out.Ask, wrap("This request changed after you opened it: review it again.", w))
 	}
-	summary := wrap(reveal.Line(asked.Title(q.call)), w)
-	if len(summary) > headLines {
-		summary = append(summary[:headLines-1], fit(summary[headLines-1]+" …", w))
-	}
-	return append(out, paintAll(m.out.Bold, summary)...)
+	return append(out, summaryLines(m, q.call, w)...)
 }
 
 // headLines is how many lines of a summary stay in view.
 const headLines = 3
+
+// summaryLines returns what a call would do, in at most headLines lines.
+func summaryLines(m *model, c *toolcall.Call, w int) []string {
+	out := wrap(reveal.Line(asked.Title(c)), w)
+	if len(out) > headLines {
+		out = append(out[:headLines-1], fit(out[headLines-1]+" …", w))
+	}
+	return paintAll(m.out.Bold, out)
+}
 
 // lines returns what would run, its state, and then the reasons.
 func (d *detailScreen) lines(m *model, q *request, w int) []string {

@@ -115,8 +115,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tickMsg:
 		m.now = time.Time(msg)
 		m.qs.sweep(m.now, m.holds)
-		if s, ok := m.top().(alive); ok {
-			return m, tea.Batch(tick(), s.tick(m))
+		if s, ok := m.top().(alive); ok && s.isDue(m.now) {
+			return m, tea.Batch(tick(), s.ask(m))
 		}
 		return m, tick()
 	case tea.WindowSizeMsg:

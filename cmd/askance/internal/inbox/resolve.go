@@ -135,10 +135,7 @@ func (s *resolveScreen) view(m *model, w, h int) (title string, body []string, k
 	if bad := s.obstacle(m); bad != "" {
 		return title, paintAll(m.out.Bad, wrap(bad, w)), "esc back"
 	}
-	body = paintAll(m.out.Bold, wrap(reveal.Line(asked.Title(s.call)), w))
-	if len(body) > headLines {
-		body = append(body[:headLines-1], fit(body[headLines-1]+" …", w))
-	}
+	body = summaryLines(m, s.call, w)
 	if s.at == resolveSure {
 		return title + "?", append(body, s.lines(m, w)...), "y resolve  esc cancel"
 	}

@@ -21,14 +21,7 @@ type standingApprovalScreen struct {
 	standing *toolcall.StandingApproval
 	uses     []toolcall.StandingUse
 	scroll
-	asked time.Time
-}
-
-func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
-	if m.now.Sub(s.asked) < every {
-		return nil
-	}
-	return s.ask(m)
+	repeated
 }
 
 func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
@@ -184,10 +177,16 @@ func (s *revokeScreen) view(m *model, w, _ int) (title string, body []string, ke
 	return "Revoke " + reveal.Line(string(s.standing.ID)) + "?", append(body, standingApprovalLines(m, s.standing, w)...), keys
 }
 
-// alive is a screen that needs a tick each second.
+// alive is a screen that asks the engine again and again.
 type alive interface {
-	tick(m *model) tea.Cmd
+	isDue(now time.Time) bool
+	ask(m *model) tea.Cmd
 }
+
+// repeated is embedded in a screen that asks the engine every few seconds.
+type repeated struct{ asked time.Time } // the last time
+
+func (r repeated) isDue(now time.Time) bool { return now.Sub(r.asked) >= every }
 
 // standingApprovalsScreen lists the standing approvals in force, one on a line.
 type standingApprovalsScreen struct {
@@ -195,16 +194,8 @@ type standingApprovalsScreen struct {
 	more    bool // there are more than are kept
 	known   bool // the engine has answered once
 	trouble error
-	asked   time.Time // the last time that the engine was asked
+	repeated
 	picker[toolcall.StandingID]
-}
-
-// tick asks again every few seconds.
-func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {
-	if m.now.Sub(s.asked) < every {
-		return nil
-	}
-	return s.ask(m)
 }
 
 func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
