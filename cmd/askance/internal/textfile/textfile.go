@@ -1,6 +1,7 @@
 // Package textfile reads the small files that operators write: tools, webhooks, people, settings.
 // They must be regular files of a limited size. YAML is parsed strictly, and a file has exactly one
 // document, so nothing in it is ignored. Errors are an [Error] with file, line and column.
+// [WriteYAML] writes what people read and may change.
 package textfile
 
 import (
@@ -10,6 +11,7 @@ import (
 	"io"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -18,6 +20,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 // MaxBytes is the default maximum size of a file.
@@ -263,4 +267,92 @@ func Place(data []byte, path string) (line, col int) {
 	}
 	pos := node.GetToken().Position
 	return pos.Line, pos.Column
+}
+
+// WriteYAML writes a valid JSON value in block style, with members in the same order and numbers
+// with the same digits. It follows a name or, with inline, a dash or the beginning of the text: only
+// there its first member stands on the same line. With flow, a list of scalars is on one line.
+func WriteYAML(b *bytes.Buffer, value []byte, indent string, inline, flow bool) {
+	kind := strictjson.KindOf(value)
+	var members []strictjson.Member
+	switch kind {
+	case "object":
+		members, _ = strictjson.Members(value) // it is valid
+	case "array":
+		members, _ = strictjson.Items(value) // it is valid
+	}
+	if len(members) == 0 || flow && kind == "array" && !slices.ContainsFunc(members, isNested) {
+		if !inline {
+			b.WriteByte(' ')
+		}
+		b.WriteString(yamlLine(value, members) + "\n")
+		return
+	}
+	for i, m := range members {
+		switch {
+		case i > 0:
+			b.WriteString(indent)
+		case !inline:
+			b.WriteString("\n" + indent)
+		}
+		if kind == "array" {
+			b.WriteString("- ")
+		} else {
+			b.WriteString(YAMLText(m.Name) + ":")
+		}
+		WriteYAML(b, m.Value, indent+"  ", kind == "array", flow)
+	}
+}
+
+func isNested(m strictjson.Member) bool {
+	kind := strictjson.KindOf(m.Value)
+	return kind == "object" || kind == "array"
+}
+
+// yamlLine returns a scalar, a list of scalars or an empty object on one line.
+func yamlLine(value []byte, items []strictjson.Member) string {
+	switch strictjson.KindOf(value) {
+	case "object":
+		return "{}"
+	case "array":
+		texts := make([]string, len(items))
+		for i, m := range items {
+			texts[i] = yamlLine(m.Value, nil)
+		}
+		return "[" + strings.Join(texts, ", ") + "]"
+	case "string":
+		text, _ := strictjson.Text(value) // it is valid
+		return YAMLText(text)
+	}
+	return string(value)
+}
+
+var (
+	// plainYAML needs no quotes, unless it is one of yamlWords.
+	plainYAML = regexp.MustCompile(`^[A-Za-z_$/][A-Za-z0-9_$./@+-]*( [A-Za-z0-9_$./@+-]+)*$`)
+	yamlWords = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
+)
+
+// YAMLText returns a text as YAML. A quoted one is a JSON string, in which nothing is invisible or
+// turns text around: a person reads it.
+func YAMLText(text string) string {
+	if plainYAML.MatchString(text) && !yamlWords.MatchString(text) {
+		return text
+	}
+	quoted, err := strictjson.AppendString(nil, text)
+	if err != nil {
+		return `""` // cannot be: the text came from a decoder
+	}
+	var out strings.Builder
+	for _, r := range string(quoted) {
+		switch {
+		case !reveal.Invisible(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&out, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
 }

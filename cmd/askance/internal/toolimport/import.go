@@ -13,7 +13,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -24,7 +23,6 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/internal/jcs"
-	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -254,15 +252,15 @@ func checkFile(file []byte, want []Definition) error {
 func SameJSON(a, b []byte) bool { return jcs.Equal(a, b) }
 
 func (d *Definition) write(b *bytes.Buffer, o Options) {
-	fmt.Fprintf(b, "  - name: %s\n", scalar(d.Name))
+	fmt.Fprintf(b, "  - name: %s\n", textfile.YAMLText(d.Name))
 	for _, n := range d.Notes {
 		writeComment(b, "    ", n)
 	}
 	if d.Description != "" {
-		fmt.Fprintf(b, "    description: %s\n", scalar(d.Description))
+		fmt.Fprintf(b, "    description: %s\n", textfile.YAMLText(d.Description))
 	}
 	if o.Server != "" {
-		fmt.Fprintf(b, "    server: %s\n", scalar(o.Server))
+		fmt.Fprintf(b, "    server: %s\n", textfile.YAMLText(o.Server))
 	}
 	fmt.Fprintf(b, "    placement: %s\n", o.Placement)
 	if d.Hash != "" {
@@ -291,84 +289,9 @@ func (d *Definition) write(b *bytes.Buffer, o Options) {
 		}
 	}
 	b.WriteString("    input_schema:")
-	writeYAML(b, d.Schema, "      ")
+	textfile.WriteYAML(b, d.Schema, "      ", false, true)
 }
 
 func writeComment(b *bytes.Buffer, indent, text string) {
 	fmt.Fprintf(b, "%s# %s\n", indent, term.Clip(term.SafeLine(text), 300))
-}
-
-// writeYAML writes a valid JSON value in block style. It keeps the order of members and
-// the digits of numbers.
-func writeYAML(b *bytes.Buffer, value []byte, indent string) {
-	switch strictjson.KindOf(value) {
-	case "object":
-		members, _ := strictjson.Members(value)
-		if len(members) == 0 {
-			b.WriteString(" {}\n")
-			return
-		}
-		b.WriteString("\n")
-		for _, m := range members {
-			b.WriteString(indent + scalar(m.Name) + ":")
-			writeYAML(b, m.Value, indent+"  ")
-		}
-	case "array":
-		items, _ := strictjson.Items(value)
-		if slices.ContainsFunc(items, func(m strictjson.Member) bool { return !isScalar(m.Value) }) {
-			b.WriteString("\n")
-			for _, m := range items {
-				b.WriteString(indent + "-")
-				writeYAML(b, m.Value, indent+"  ")
-			}
-			return
-		}
-		texts := make([]string, len(items))
-		for i, m := range items {
-			texts[i] = scalarOf(m.Value)
-		}
-		b.WriteString(" [" + strings.Join(texts, ", ") + "]\n")
-	default:
-		b.WriteString(" " + scalarOf(value) + "\n")
-	}
-}
-
-func isScalar(value []byte) bool {
-	k := strictjson.KindOf(value)
-	return k != "object" && k != "array"
-}
-
-func scalarOf(value []byte) string {
-	if text, err := strictjson.Text(value); err == nil {
-		return scalar(text)
-	}
-	return string(value)
-}
-
-var (
-	// plainText needs no quotes in YAML, unless it is one of reservedWords.
-	plainText     = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_.$-]*( [A-Za-z0-9_.$-]+)*$`)
-	reservedWords = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
-)
-
-func scalar(text string) string {
-	if plainText.MatchString(text) && !reservedWords.MatchString(text) {
-		return text
-	}
-	quoted, err := strictjson.AppendString(nil, text)
-	if err != nil {
-		return `""` // cannot be: the input was checked; the file is compared with the source
-	}
-	var out strings.Builder
-	for _, r := range string(quoted) { // a person reviews the file: nothing in it is invisible or turns text around
-		switch {
-		case !reveal.Invisible(r):
-			out.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&out, `\U%08x`, r)
-		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
-		}
-	}
-	return out.String()
 }
