@@ -101,25 +101,26 @@ var basicDuties = []Duty{DutyUsers, DutyExpiry}
 // means one approver, anyone, no deadline.
 type Requirement struct {
 	// Users can respond; if empty, any approver can.
-	Users []string
+	Users []string `json:"users"`
 	// Approvers must each agree, in addition to Users. There is one set for each matching rule that
 	// names groups or escalates.
-	Approvers []ApproverSet
+	Approvers []ApproverSet `json:"approvers"`
 	// Quorum is how many people of Users and of each set without its own quorum must approve; 0
 	// means one.
-	Quorum int
+	Quorum int `json:"quorum"`
 	// ExcludeRequester excludes the person on whose behalf the call is made.
-	ExcludeRequester bool
+	ExcludeRequester bool `json:"exclude_requester"`
 	// ExcludeEditor: a person who changes the arguments does not count as an approver.
-	ExcludeEditor bool
+	ExcludeEditor bool `json:"exclude_editor"`
 	// Signed: approvals count only with the approver's own signature.
-	Signed bool
-	// Expiry is how long the approval request stays open; 0 means forever.
-	Expiry time.Duration
+	Signed bool `json:"signed"`
+	// Expiry is how long the approval request stays open; 0 means forever. In JSON it is in
+	// milliseconds, as expiry_ms.
+	Expiry time.Duration `json:"-"`
 	// OnExpiry is what happens then; empty means OnExpiryDeny.
-	OnExpiry OnExpiry
+	OnExpiry OnExpiry `json:"on_expiry"`
 	// Remember says what an approval covers beyond its call; nil means nothing.
-	Remember *Remember
+	Remember *Remember `json:"remember"`
 }
 
 // ApproverSet are the people that one rule accepts.

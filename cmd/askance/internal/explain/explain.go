@@ -227,16 +227,7 @@ func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 	var e permission.Explanation
 	var more struct {
 		Requirement struct {
-			Users     []string `json:"users"`
-			Approvers []struct {
-				Users  []string `json:"users"`
-				Groups []string `json:"groups"`
-				Quorum int      `json:"quorum"`
-			} `json:"approvers"`
-			Quorum           int   `json:"quorum"`
-			ExcludeRequester bool  `json:"exclude_requester"`
-			ExcludeEditor    bool  `json:"exclude_editor"`
-			ExpiryMS         int64 `json:"expiry_ms"`
+			ExpiryMS int64 `json:"expiry_ms"`
 		} `json:"requirement"`
 	}
 	if err := strictjson.UnmarshalOpen(raw, &e); err != nil {
@@ -245,13 +236,6 @@ func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 	if err := strictjson.UnmarshalOpen(raw, &more); err != nil {
 		return nil, err
 	}
-	r := more.Requirement
-	e.Requirement = permission.Requirement{
-		Users: r.Users, Quorum: r.Quorum, ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor,
-		Expiry: time.Duration(r.ExpiryMS) * time.Millisecond,
-	}
-	for _, s := range r.Approvers {
-		e.Requirement.Approvers = append(e.Requirement.Approvers, permission.ApproverSet{Users: s.Users, Groups: s.Groups, Quorum: s.Quorum})
-	}
+	e.Requirement.Expiry = time.Duration(more.Requirement.ExpiryMS) * time.Millisecond
 	return &e, nil
 }
