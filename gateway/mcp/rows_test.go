@@ -413,7 +413,7 @@ func TestSessionOfEachPrincipal(t *testing.T) {
 		_, got := post(t, server.URL, tool, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+meta+`,"name":"`+tool+`","arguments":`+arguments+`}}`, func(r *http.Request) { r.Header.Set("X-Test-Name", name) })
 		return got
 	}
-	held := regexp.MustCompile(`mcp_[0-9a-f]+_[0-9a-f]+`)
+	held := regexp.MustCompile(`mcp_[0-9A-Z]+_[0-9a-f]+`)
 	browse := func(name, arguments string) string {
 		t.Helper()
 		got := call(name, "browse", arguments)
