@@ -21,12 +21,10 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
-	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -252,19 +250,12 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcal
 // lastRunConfig returns the configuration of the engine that last ran on the folder. Without
 // its policy and tools nothing can be decided.
 func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, error) {
-	cfg := node.Config{Dir: dir, Space: env.cfg.spaceID(), Offline: true, Version: buildInfo().Version, Log: env.log}
 	if last == nil {
-		return cfg, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and the folder does not record the policy and tools of an earlier run", dir), Hint: "start askance serve"}
+		return node.Config{}, &message.Error{Code: message.CodeUnavailable, Op: "open data folder", What: fmt.Sprintf("no engine runs on %s, and the folder does not record the policy and tools of an earlier run", dir), Hint: "start askance serve"}
 	}
-	cfg.Policy, cfg.PolicyBucket, cfg.Mode = last.Policy, last.PolicyBucket, permission.Mode(last.Mode)
-	cfg.Directory, cfg.DirectoryBucket, cfg.Reviewers = last.Directory, last.DirectoryBucket, last.reviewerLimits()
-	cfg.Durability, cfg.Keys, cfg.Anchor = journal.Durability(last.Durability), last.Keys, last.Anchor
-	cfg.Cwd, cfg.WorkingDirs = last.Cwd, last.WorkingDirs
-	if last.Tools == "" {
-		return cfg, nil
-	}
-	var err error
-	cfg.Tools, err = toolfile.Load(last.Tools)
+	cfg := node.Config{Dir: dir, Offline: true, Version: buildInfo().Version, Log: env.log, Durability: journal.Durability(last.Durability)}
+	err := last.addSpace(&cfg)
+	cfg.Space, cfg.Engine = env.cfg.spaceID(), nil // the limits of open calls are not recorded
 	return cfg, err
 }
 
