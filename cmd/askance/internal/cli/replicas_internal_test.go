@@ -1,10 +1,9 @@
 package cli
 
 import (
-	"github.com/askance-dev/askance/bus/journal"
 	"testing"
 
-	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 )
 
 // A stream never has more replicas complete than it is to have.
