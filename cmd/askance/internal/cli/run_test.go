@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"github.com/askance-dev/askance/bus/journal"
 	"bufio"
 	"bytes"
 	"context"
@@ -15,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
