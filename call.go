@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -125,7 +126,7 @@ func (c *Caller) Call(ctx context.Context, tool string, args any, opts ...CallOp
 // propose repeats a proposal until it is known whether the call was stored: a stored call could
 // run while its caller makes it again.
 func (w *waiter) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
-	for unsure := false; ; pause(ctx, lookEvery) {
+	for unsure := false; ; _ = sleep.For(ctx, lookEvery) { // Propose sees the end of ctx
 		out, err := w.client.Propose(ctx, r)
 		unsure = unsure || errors.Is(err, message.ErrUnknownOutcome)
 		passing := errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrUnavailable)
@@ -201,7 +202,7 @@ func (w *waiter) wait(ctx context.Context, c *toolcall.Call) (*Result, error) {
 		case w.ended(ctx) != nil:
 			return w.giveUp(ctx, c, err)
 		case errors.Is(err, message.ErrUnavailable): // another engine goes on with the call
-			pause(ctx, lookEvery)
+			_ = sleep.For(ctx, lookEvery) // the next request sees the end of ctx
 		default:
 			return nil, w.fail(c, err, "The result of the tool call could not be read. Do not repeat it.", "call again with the same id")
 		}
@@ -217,13 +218,6 @@ func (w *waiter) look(ctx context.Context, most time.Duration) (*toolcall.Call, 
 		return nil, err
 	}
 	return r.Calls[0], nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // giveUp interrupts the call whose caller's context ended, unless it is to stay open. c is the

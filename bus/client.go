@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -121,7 +122,7 @@ func askEngine(ctx context.Context, nc *nats.Conn, role toolcall.Role, subject s
 		case !errors.Is(err, jsapi.ErrNotSent) && !errors.Is(err, message.ErrUnavailable):
 			return reply, unsure, err
 		}
-		if nc.IsClosed() || !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+		if nc.IsClosed() || sleep.For(ctx, jsapi.RandomPause(pause)) != nil {
 			return nil, unsure, noReplyError(ctx, nc, subject, op, unsure, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/capacity"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -187,7 +188,7 @@ func (s *Service) finishSubscriptions(ctx context.Context, subs []*nats.Subscrip
 		_ = s.nc.FlushWithContext(ctx) // fails only if the connection is lost now
 	}
 	for _, sub := range subs {
-		for n, _, err := sub.Pending(); err == nil && n > 0 && jsapi.SleepFor(ctx, time.Millisecond); n, _, err = sub.Pending() {
+		for n, _, err := sub.Pending(); err == nil && n > 0 && sleep.For(ctx, time.Millisecond) == nil; n, _, err = sub.Pending() {
 		}
 		_ = sub.Unsubscribe() // fails only if the connection is closed already
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -159,7 +160,7 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Info("waiting for the first call of this tool") })
 		}
-		if jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+		if sleep.For(ctx, jsapi.RandomPause(pause)) == nil {
 			pause = min(2*pause, jsapi.MaxPause)
 		}
 	}

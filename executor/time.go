@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -140,12 +141,7 @@ func (b *backoff) next() time.Duration {
 
 // wait waits and reports whether to try again; ctx ends it early.
 func (b *backoff) wait(ctx context.Context) bool {
-	select {
-	case <-time.After(b.next()):
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sleep.For(ctx, b.next()) == nil
 }
 
 // withDelayedEnd returns a context that ends d after parent, with the given cause. release

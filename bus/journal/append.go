@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -182,7 +183,7 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 				a.j.storing.noteResult(nil)
 			}
 			return v.seq, v.err
-		case v.wait && !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)), ctx.Err() != nil:
+		case v.wait && sleep.For(ctx, jsapi.RandomPause(pause)) != nil, ctx.Err() != nil:
 			return 0, a.giveUp(ctx, err)
 		}
 		if err := a.checkArchived(ctx); err != nil { // the server may be another one now
@@ -296,7 +297,7 @@ func (a *appending) settleRecord(ctx context.Context, seq uint64) error {
 		return errUnsynced
 	}
 	for a.j.storing.last.Load() < seq {
-		if !jsapi.SleepFor(ctx, jsapi.FirstPause) {
+		if sleep.For(ctx, jsapi.FirstPause) != nil {
 			return errUnsynced
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -105,7 +106,7 @@ func (b *ArchiveBucket) apiError(op string, err error) error {
 func (b *ArchiveBucket) Put(ctx context.Context, name string, write func(io.Writer) error) error {
 	for began := time.Now(); ; {
 		err := b.putOnce(ctx, name, write)
-		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) || time.Since(began) > jsapi.GiveUpAfter || !jsapi.SleepFor(ctx, jsapi.RandomPause(jsapi.FirstPause)) {
+		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) || time.Since(began) > jsapi.GiveUpAfter || sleep.For(ctx, jsapi.RandomPause(jsapi.FirstPause)) != nil {
 			return err
 		}
 	}

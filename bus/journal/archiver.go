@@ -22,6 +22,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/archive"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -357,7 +358,7 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 			return unsure, err // it is not stored
 		}
 		unsure, sent = true, l.last.seq
-		if time.Since(began) > jsapi.GiveUpAfter || !jsapi.SleepFor(ctx, jsapi.RandomPause(jsapi.FirstPause)) { // else it is sent again: the ledger takes only one
+		if time.Since(began) > jsapi.GiveUpAfter || sleep.For(ctx, jsapi.RandomPause(jsapi.FirstPause)) != nil { // else it is sent again: the ledger takes only one
 			return unsure, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -412,7 +413,7 @@ func (l archiver) deleteRecords(ctx context.Context, gone ranges) error {
 		if err := l.delete(ctx, st, requests[i]); err != nil {
 			return err
 		}
-		if l.learnTime > 0 && !jsapi.SleepFor(ctx, deletePause*time.Since(began)) { // a deletion holds up all writes
+		if l.learnTime > 0 && sleep.For(ctx, deletePause*time.Since(began)) != nil { // a deletion holds up all writes
 			return context.Cause(ctx)
 		}
 		mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -116,7 +117,7 @@ func (l archiver) awaitArchivers(ctx context.Context) error {
 			}
 			return l.j.setMetadata(ctx, metaArchiving, text, "")
 		}
-		if !jsapi.SleepFor(ctx, min(l.learnTime, time.Second)) {
+		if sleep.For(ctx, min(l.learnTime, time.Second)) != nil {
 			return jsapi.Error("archive", "wait for another archiver", context.Cause(ctx))
 		}
 	}
@@ -129,7 +130,7 @@ func (l archiver) waitForEngines(ctx context.Context) error {
 	}
 	report := l.r.reportOn("wait until all engines know")
 	report(0, 1)
-	if !jsapi.SleepFor(ctx, l.learnTime) {
+	if sleep.For(ctx, l.learnTime) != nil {
 		return jsapi.Error("archive", "wait until all engines know of it", context.Cause(ctx))
 	}
 	report(1, 1)
@@ -316,7 +317,7 @@ func (g *guard) learnArchivesFor(ctx context.Context, m stored) error {
 	if err := g.learnArchives(ctx); err != nil || !g.archives.isWarnedOf(m) || !g.codec.isGenuine(m) {
 		return err
 	}
-	if !jsapi.SleepFor(ctx, announceTime) {
+	if sleep.For(ctx, announceTime) != nil {
 		return context.Cause(ctx)
 	}
 	_, err := g.check(ctx)

@@ -25,6 +25,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -239,7 +240,7 @@ func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (
 	var m *nats.Msg
 	for began := time.Now(); m == nil; {
 		m, err = nc.RequestWithContext(ctx, subject, ask)
-		if err != nil && (!errors.Is(err, nats.ErrNoResponders) || time.Since(began) > jsapi.GiveUpAfter || !jsapi.SleepFor(ctx, jsapi.FirstPause)) {
+		if err != nil && (!errors.Is(err, nats.ErrNoResponders) || time.Since(began) > jsapi.GiveUpAfter || sleep.For(ctx, jsapi.FirstPause) != nil) {
 			return about, "", err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -385,7 +386,7 @@ func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int
 				return nil
 			}
 		}
-		if !jsapi.SleepFor(ctx, replicasLook) {
+		if sleep.For(ctx, replicasLook) != nil {
 			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "stream " + c.Name + " does not have " + strconv.Itoa(n) + " complete replicas yet", Hint: "check that all servers run, then run the command again: it continues", Err: err}
 		}
 	}

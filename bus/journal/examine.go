@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go/jetstream"
@@ -366,7 +367,7 @@ func (g *guard) admitJournal(ctx context.Context, want jetstream.StreamConfig) (
 		if err != nil || x.OK || g.inspect {
 			return x, err
 		}
-		if time.Since(began) > x.electionPatience() || !jsapi.SleepFor(ctx, time.Second) {
+		if time.Since(began) > x.electionPatience() || sleep.For(ctx, time.Second) != nil {
 			return nil, x.Error()
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -131,7 +132,7 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 			return nil, err
 		}
 		l.loss = nil
-		if sealed.Checkpoint.To < state.LastSeq && pause > 0 && !jsapi.SleepFor(ctx, pause) {
+		if sealed.Checkpoint.To < state.LastSeq && pause > 0 && sleep.For(ctx, pause) != nil {
 			return nil, jsapi.Error("checkpoint", "sign the journal", context.Cause(ctx))
 		}
 	}
@@ -295,7 +296,7 @@ func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
 	case refused && jsapi.IsConflict(int(api.ErrorCode)):
 		return nil
 	case refused && jsapi.IsTransient(int(api.ErrorCode)):
-		jsapi.SleepFor(ctx, jsapi.RandomPause(jsapi.FirstPause))
+		_ = sleep.For(ctx, jsapi.RandomPause(jsapi.FirstPause)) // the next request sees the end of ctx
 		return nil
 	case err != nil:
 		return jsapi.Error(op, "stream "+l.kept.store.stream, err)
@@ -343,7 +344,7 @@ func (l *Ledger) Run(ctx context.Context, p Pace) error {
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn("cannot sign a checkpoint of the journal, will retry", "err", err)
 		}
-		if !jsapi.SleepFor(ctx, jsapi.RandomPause(look)) {
+		if sleep.For(ctx, jsapi.RandomPause(look)) != nil {
 			return context.Cause(ctx)
 		}
 	}

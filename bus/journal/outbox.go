@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -126,7 +127,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 		case err == nil:
 			pause = jsapi.FirstPause
 		}
-		if !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+		if sleep.For(ctx, jsapi.RandomPause(pause)) != nil {
 			return context.Cause(ctx)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
@@ -73,7 +74,7 @@ func (rd reader) readBatch(ctx context.Context, filter string, from uint64, n in
 	defer cancel()
 	for pause := jsapi.FirstPause; ; pause = min(2*pause, electionPause) {
 		out, err := rd.readBatchOnce(ctx, ask, n)
-		if err == nil || rd.nc.IsClosed() || !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+		if err == nil || rd.nc.IsClosed() || sleep.For(ctx, jsapi.RandomPause(pause)) != nil {
 			return out, err
 		}
 	}

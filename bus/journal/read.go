@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -97,7 +98,7 @@ func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	for pause := jsapi.FirstPause; ; pause = min(2*pause, electionPause) {
 		m, err := rd.getOnce(ctx, ask)
 		rd.noteReached(m.seq)
-		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || sleep.For(ctx, jsapi.RandomPause(pause)) != nil {
 			return m, err
 		}
 	}
@@ -210,7 +211,7 @@ func (rd reader) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 				rd.lag.on.Store(true)
 			}
 			if reached := rd.lag.reached.Load(); reached < seen {
-				if time.Since(began) < jsapi.AttemptTimeout && jsapi.SleepFor(ctx, jsapi.FirstPause) {
+				if time.Since(began) < jsapi.AttemptTimeout && sleep.For(ctx, jsapi.FirstPause) == nil {
 					continue
 				}
 				rd.lag.seen.CompareAndSwap(seen, reached)

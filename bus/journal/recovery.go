@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -65,7 +66,7 @@ func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pau
 			page, end := context.WithTimeout(ctx, jsapi.AttemptTimeout)
 			found, last, err := g.store.readPage(page, ">", at, maxPage)
 			end()
-			if ctx.Err() != nil || pause > 0 && !jsapi.SleepFor(ctx, pause) {
+			if ctx.Err() != nil || pause > 0 && sleep.For(ctx, pause) != nil {
 				return nil, context.Cause(ctx)
 			}
 			if err == nil && len(found) > 0 && x.missing.coversWith(at, found) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -64,7 +65,7 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 		if w.at == began && w.readOn(ctx) {
 			continue
 		}
-		if !jsapi.SleepFor(ctx, jsapi.RandomPause(pause)) {
+		if sleep.For(ctx, jsapi.RandomPause(pause)) != nil {
 			return context.Cause(ctx)
 		}
 	}

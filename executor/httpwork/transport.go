@@ -38,6 +38,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -108,7 +109,7 @@ func (t *Transport) Next(ctx context.Context) (toolcall.Task, error) {
 		sent := time.Now()
 		offered, err := t.ask(ctx)
 		if err != nil {
-			pause(ctx, retryAfter(err))
+			_ = sleep.For(ctx, retryAfter(err))
 			return toolcall.Task{}, err
 		}
 		for _, o := range offered { // at most one, as requested
@@ -118,7 +119,7 @@ func (t *Transport) Next(ctx context.Context) (toolcall.Task, error) {
 			}
 			t.reject(ctx, o, err)
 		}
-		pause(ctx, shortest-time.Since(sent))
+		_ = sleep.For(ctx, shortest-time.Since(sent))
 		if ctx.Err() != nil {
 			return toolcall.Task{}, &message.Error{Code: message.CodeUnavailable, Op: "next task", What: "no task came for " + t.cfg.Queue.String(), Err: context.Cause(ctx)}
 		}
@@ -131,14 +132,6 @@ func (t *Transport) ask(ctx context.Context) ([]toolcall.OfferedTask, error) {
 	defer stop()
 	rep, err := api.Next.Call(ctx, t, toolcall.NextTasksRequest{Tool: t.cfg.Queue.Tool, Route: t.cfg.Queue.Route, Limit: 1, WaitMS: holdFor.Milliseconds()})
 	return rep.Tasks, err
-}
-
-// pause waits for d, at most until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // errNewerTask: a newer engine wrote the task, and newer workers can read it.

@@ -61,7 +61,7 @@ func core() []Row {
 	return []Row{
 		{
 			Folder:    ".",
-			Own:       []string{"message", "message/api", "toolcall", "permission", "engine", "executor", "bus", "bus/keyfile", "bus/creds", "bus/embed", "bus/journal", "internal/plainfile"},
+			Own:       []string{"message", "message/api", "toolcall", "permission", "engine", "executor", "bus", "bus/keyfile", "bus/creds", "bus/embed", "bus/journal", "internal/plainfile", "internal/sleep"},
 			Libraries: []string{"github.com/google/jsonschema-go", "github.com/nats-io/nats.go"},
 			Why:       "the short way into a Go program: it joins engine, executor and bus, and makes schemas of Go types",
 		},
@@ -247,7 +247,7 @@ func core() []Row {
 		{
 			Folder: "internal/sleep",
 			Never:  noIO,
-			Why:    "every wait of gateway and command ends with its context in the same way",
+			Why:    "every wait ends with its context in the same way",
 		},
 		{
 			Folder: "internal/asked",
@@ -263,24 +263,24 @@ func around() []Row {
 	return []Row{
 		{
 			Folder:    "executor",
-			Own:       []string{"message", "toolcall", "internal/child"},
+			Own:       []string{"message", "toolcall", "internal/child", "internal/sleep"},
 			Libraries: []string{"golang.org/x/sys/unix"},
 			Why:       "a worker is small: it verifies a grant and runs a tool, over a transport that it declares (x/sys: the sealed memory that a program reads its input from)",
 		},
 		{
 			Folder: "executor/httpwork",
-			Own:    []string{"message", "message/api", "toolcall"},
+			Own:    []string{"message", "message/api", "toolcall", "internal/sleep"},
 			Why:    "the worker protocol over HTTP with the standard library: a worker of it links neither NATS nor the gateway",
 		},
 		{
 			Folder:    "bus",
-			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/internal", "bus/internal/jsapi", "internal/capacity"},
+			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus/internal", "bus/internal/jsapi", "internal/capacity", "internal/sleep"},
 			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},
 			Why:       "what is asked over NATS, and who may ask it; it satisfies the interfaces of engine and executor without knowing either, and knows the journal only by an interface",
 		},
 		{
 			Folder:    "bus/journal",
-			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus", "bus/keyfile", "bus/internal", "bus/internal/archive", "bus/internal/jsapi", "internal/plainfile"},
+			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus", "bus/keyfile", "bus/internal", "bus/internal/archive", "bus/internal/jsapi", "internal/plainfile", "internal/sleep"},
 			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},
 			Why:       "what is stored on NATS, and how it is proved; it satisfies the journal that engine declares without knowing it",
 		},

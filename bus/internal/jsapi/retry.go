@@ -36,16 +36,6 @@ func WithDefault(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, d)
 }
 
-// SleepFor waits for d and reports whether ctx is still alive.
-func SleepFor(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // RandomPause returns a random duration between half of d and d.
 func RandomPause(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
