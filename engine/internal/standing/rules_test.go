@@ -1,9 +1,12 @@
 package standing
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestNarrower(t *testing.T) {
@@ -39,5 +42,14 @@ func TestNarrower(t *testing.T) {
 		if got := isNarrower(rule(c.narrow), rule(c.wide)); got != c.want {
 			t.Errorf("isNarrower(%q, %q) = %v, want %v", c.narrow, c.wide, got, c.want)
 		}
+	}
+}
+
+// A long path is not cut within a character: clients get the error as JSON.
+func TestErrorAboutLongBudget(t *testing.T) {
+	b := &toolcall.Budget{Path: "args." + strings.Repeat("é", 60), Limit: "1"}
+	err := (&Approvals{}).checkBudget(&toolcall.Call{Input: "{}"}, b)
+	if err == nil || !utf8.ValidString(err.Error()) {
+		t.Errorf("error %q", err)
 	}
 }

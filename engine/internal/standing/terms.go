@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/decide"
@@ -132,7 +133,7 @@ func (a *Approvals) checkBudget(c *toolcall.Call, b *toolcall.Budget) error {
 
 func clipWord(text string) string {
 	if len(text) > 100 {
-		return text[:100] + "…"
+		return strings.ToValidUTF8(text[:100], "") + "…"
 	}
 	return text
 }
