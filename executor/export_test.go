@@ -4,5 +4,5 @@ import "time"
 
 // WithRequestTimeout bounds one try of a request to the engine.
 func WithRequestTimeout(d time.Duration) WorkerOption {
-	return option(func(c *config) { c.requestTimeout = d })
+	return func(c *config) { c.requestTimeout = d }
 }

@@ -295,7 +295,7 @@ const (
 const resultGrace = 5 * time.Second
 
 // WorkerOption changes a Worker's defaults.
-type WorkerOption interface{ apply(*config) }
+type WorkerOption func(*config)
 
 type config struct {
 	name           string
@@ -310,56 +310,52 @@ type config struct {
 	command        bool             // the handler comes directly from a Command
 }
 
-type option func(*config)
-
-func (o option) apply(c *config) { o(c) }
-
 // WithName sets the worker's name in its log. The Transport has the name by which the
 // engine knows the worker.
-func WithName(name string) WorkerOption { return option(func(c *config) { c.name = name }) }
+func WithName(name string) WorkerOption { return func(c *config) { c.name = name } }
 
 // WithSlots lets the worker run up to n attempts at once. It takes only as many tasks
 // from the queue as it has free slots.
-func WithSlots(n int) WorkerOption { return option(func(c *config) { c.slots = n }) }
+func WithSlots(n int) WorkerOption { return func(c *config) { c.slots = n } }
 
 // WithDrainTimeout limits how long a stopping worker waits for running handlers, and for
 // starts and results that no engine has answered yet. Then the contexts of handlers end
 // with ErrStopping, and results get five more seconds to be delivered. 0 cancels at once.
 func WithDrainTimeout(d time.Duration) WorkerOption {
-	return option(func(c *config) { c.drainTimeout = d })
+	return func(c *config) { c.drainTimeout = d }
 }
 
 // WithKeySource makes the worker follow the engines' keys as they are rotated and
 // retired, starting with the keys that NewWorker got.
-func WithKeySource(s KeySource) WorkerOption { return option(func(c *config) { c.source = s }) }
+func WithKeySource(s KeySource) WorkerOption { return func(c *config) { c.source = s } }
 
 // WithApprovers makes the worker run only calls that the people whom the approval request
 // requires, and at least one person, have signed with their own keys: then not even an
 // engine can forge an approval. The worker refuses calls that a rule allowed without asking.
 func WithApprovers(s ApproverSource) WorkerOption {
-	return option(func(c *config) { c.approvers = s })
+	return func(c *config) { c.approvers = s }
 }
 
 // WithRoute makes the worker take only the calls of the tool that rules send to this
 // route; the Transport must be for the same route. Without WithRoute the worker takes only
 // calls without a route.
-func WithRoute(subject string) WorkerOption { return option(func(c *config) { c.route = subject }) }
+func WithRoute(subject string) WorkerOption { return func(c *config) { c.route = subject } }
 
 // WithSpace makes the worker return the call of any other space, such as one that a replaced token
 // brings, and end with an error.
 func WithSpace(space toolcall.SpaceID) WorkerOption {
-	return option(func(c *config) { c.space = space })
+	return func(c *config) { c.space = space }
 }
 
 // WithCommand says that the worker's Handler comes directly from a Command. If the Command
 // cannot start its program, or the lease has expired before, nothing ran, and the attempt
 // is returned. Without this option the call then ends with an error, because a Handler that
 // wraps the Command may have acted.
-func WithCommand() WorkerOption { return option(func(c *config) { c.command = true }) }
+func WithCommand() WorkerOption { return func(c *config) { c.command = true } }
 
 // WithLogger sets the logger. Refusals, outages and lost outcomes are logged as warnings
 // and errors, the rest as debug. The default is slog.Default().
-func WithLogger(l *slog.Logger) WorkerOption { return option(func(c *config) { c.log = l }) }
+func WithLogger(l *slog.Logger) WorkerOption { return func(c *config) { c.log = l } }
 
 func newConfig(opts []WorkerOption) (config, error) {
 	c := config{
@@ -367,7 +363,7 @@ func newConfig(opts []WorkerOption) (config, error) {
 		log: slog.Default(),
 	}
 	for _, o := range opts {
-		o.apply(&c)
+		o(&c)
 	}
 	switch {
 	case c.slots < 1:
