@@ -30,6 +30,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/suite"
 )
 
 // Options are the inputs of lint besides the rules.
@@ -41,7 +42,7 @@ type Options struct {
 	// RunLimit is the longest duration of a run, ExecutorLimit of one execution; 0 means unknown.
 	RunLimit, ExecutorLimit time.Duration
 	// Coverage is what the policy's tests exercise; nil means not checked.
-	Coverage Coverage
+	Coverage *suite.Report
 	// Recorded is the state of the last recorded tests; nil means not checked.
 	Recorded *Record
 }
@@ -50,16 +51,6 @@ type Options struct {
 type Directory struct {
 	Users  []string            // people without a group
 	Groups map[string][]string // members by group
-}
-
-// Coverage says what a policy's tests exercise.
-type Coverage interface {
-	// Fired reports whether a test has a call that the rule matches, Spared whether one has a call
-	// of its tools that it does not match.
-	Fired(rule string) bool
-	Spared(rule string) bool
-	// Missing describes the parts of the rule's condition that were never true or never false.
-	Missing(rule string) []string
 }
 
 // Run checks the rule files. Files that cannot be loaded are checked as far as they can be read.

@@ -106,7 +106,7 @@ func options(t testing.TB, code lint.Code, which string) lint.Options {
 	return opts
 }
 
-func coverage(t testing.TB, opts lint.Options, path string) lint.Coverage {
+func coverage(t testing.TB, opts lint.Options, path string) *suite.Report {
 	t.Helper()
 	policy, err := permission.Parse(permission.File{Name: path, Data: []byte(read(t, path))})
 	if err != nil {
