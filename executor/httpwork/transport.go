@@ -290,14 +290,11 @@ func (t *Transport) tokenFor(request any) (token, claim string, err error) {
 }
 
 func (t *Transport) newRequest(ctx context.Context, op *api.Operation, request any, token string) (*http.Request, error) {
-	var body []byte
-	if op.HTTP.Method != http.MethodGet {
-		var err error
-		if body, err = encodeBody(request); err != nil {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the request has no JSON form", Hint: "report an error as the result", Err: err}
-		}
+	path, _, body, err := op.HTTP.Encode(request)
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the request has no JSON form", Hint: "report an error as the result", Err: err}
 	}
-	r, err := http.NewRequestWithContext(ctx, op.HTTP.Method, t.base.JoinPath(op.HTTP.Path).String(), bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, op.HTTP.Method, t.base.JoinPath(path).String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op.Name, err)
 	}
@@ -306,15 +303,6 @@ func (t *Transport) newRequest(ctx context.Context, op *api.Operation, request a
 		r.Header.Set("Content-Type", "application/json")
 	}
 	return r, nil
-}
-
-// encodeBody leaves out the members that the path and the token determine.
-func encodeBody(request any) ([]byte, error) {
-	body, err := strictjson.Marshal(request)
-	if err != nil {
-		return nil, err
-	}
-	return strictjson.Without(body, "v", "space")
 }
 
 // checkReply refuses a reply that an engine never sends, such as the {} of a proxy.

@@ -20,8 +20,10 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"reflect"
 	"strings"
 
@@ -376,6 +378,57 @@ func (m WorkerMethods) Result(ctx context.Context, r toolcall.ResultRequest) (to
 func (m WorkerMethods) Progress(ctx context.Context, r toolcall.ProgressRequest) error {
 	_, err := Progress.Call(ctx, m.Caller, r)
 	return err
+}
+
+// Encode puts the members of a request into the path, the query or the body, except those that
+// the token determines.
+func (h *HTTP) Encode(request any) (path string, query url.Values, body []byte, err error) {
+	text, err := strictjson.Marshal(request)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	members, err := strictjson.Members(text)
+	if err != nil {
+		return "", nil, nil, err
+	}
+	path, query = h.Path, url.Values{}
+	var rest []strictjson.Member
+	for _, m := range members {
+		switch place := "{" + m.Name + "}"; {
+		case m.Name == "v" || m.Name == "space":
+		case strings.Contains(path, place):
+			path = strings.ReplaceAll(path, place, url.PathEscape(plainText(m.Value)))
+		default:
+			rest = append(rest, m)
+		}
+	}
+	for _, p := range h.Params {
+		value := strictjson.Find(rest, cmp.Or(p.Member, p.Name))
+		if value == nil {
+			continue
+		}
+		values := []strictjson.Member{{Value: value}}
+		if p.Many {
+			if values, err = strictjson.Items(value); err != nil {
+				return "", nil, nil, err
+			}
+		}
+		for _, v := range values {
+			query.Add(p.Name, plainText(v.Value))
+		}
+	}
+	if h.Method == "POST" {
+		body = strictjson.Join(rest)
+	}
+	return path, query, body, nil
+}
+
+// plainText returns a JSON value as a path or a query has it.
+func plainText(value []byte) string {
+	if text, err := strictjson.Text(value); err == nil {
+		return text
+	}
+	return string(value)
 }
 
 // ReadProblem returns the error that an HTTP reply has as problem details, without its Op. It

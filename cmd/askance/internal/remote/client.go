@@ -14,8 +14,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -143,46 +141,10 @@ func unavailable(op *api.Operation, what string, err error) error {
 	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "start askance serve, or check the URL of the server and the proxy in front of it", Err: err}
 }
 
-// newRequest puts the members of a request into the path, the query or the body.
 func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any) (*http.Request, error) {
-	text, err := strictjson.Marshal(request)
-	var members []strictjson.Member
-	if err == nil {
-		members, err = strictjson.Members(text)
-	}
+	path, query, body, err := op.HTTP.Encode(request)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the request has no JSON form", Hint: "send text that is UTF-8", Err: err}
-	}
-	path, query := op.HTTP.Path, url.Values{}
-	var rest []strictjson.Member
-	for _, m := range members {
-		switch place := "{" + m.Name + "}"; {
-		case m.Name == "v" || m.Name == "space":
-		case strings.Contains(path, place):
-			path = strings.ReplaceAll(path, place, url.PathEscape(plainText(m.Value)))
-		default:
-			rest = append(rest, m)
-		}
-	}
-	for _, p := range op.HTTP.Params {
-		name := cmp.Or(p.Member, p.Name)
-		i := slices.IndexFunc(rest, func(m strictjson.Member) bool { return m.Name == name })
-		if i < 0 {
-			continue
-		}
-		values := []strictjson.Member{rest[i]}
-		if p.Many {
-			if values, err = strictjson.Items(rest[i].Value); err != nil {
-				return nil, err
-			}
-		}
-		for _, v := range values {
-			query.Add(p.Name, plainText(v.Value))
-		}
-	}
-	var body []byte
-	if op.HTTP.Method == http.MethodPost {
-		body = strictjson.Join(rest)
 	}
 	address := c.base + path
 	if len(query) > 0 {
@@ -204,14 +166,6 @@ func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any)
 		r.Header.Set("Content-Type", "application/json")
 	}
 	return r, nil
-}
-
-// plainText returns a JSON value as a path or a query has it.
-func plainText(value []byte) string {
-	if text, err := strictjson.Text(value); err == nil {
-		return text
-	}
-	return string(value)
 }
 
 // refusal returns the error for a reply whose status is not 200.
