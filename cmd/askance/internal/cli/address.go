@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
@@ -260,7 +263,7 @@ func oneCall(ad *address) cobra.PositionalArgs {
 func completeCallFlags(env *environment, c *cobra.Command, flags ...string) {
 	of := map[string]func(*toolcall.Call) string{
 		"tool": func(c *toolcall.Call) string { return c.Tool }, "agent": func(c *toolcall.Call) string { return c.Agent },
-		"session": func(c *toolcall.Call) string { return string(c.Session) }, "rule": (*toolcall.Call).DecidingRule, "policy-rule": (*toolcall.Call).DecidingRule,
+		"session": func(c *toolcall.Call) string { return string(c.Session) }, "reply": func(c *toolcall.Call) string { return string(c.Reply) }, "rule": (*toolcall.Call).DecidingRule, "policy-rule": (*toolcall.Call).DecidingRule,
 	}
 	for _, flag := range flags {
 		_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -288,13 +291,86 @@ func completions(env *environment, c *cobra.Command, r toolcall.ListRequest, wor
 	return slices.Compact(out)
 }
 
-func completeTools(env *environment) cobra.CompletionFunc {
-	return completeFirst(func(c *cobra.Command) []string {
-		return askLive(env, c, func(ctx context.Context, l *link) ([]string, error) {
-			info, err := l.Info(ctx)
-			return info.Tools, err
-		})
+// completeNames completes the flags of a command and its sub-commands that take a name which the
+// server or the data folder knows, unless the command has done so.
+func completeNames(env *environment, c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		completeNames(env, sub)
+	}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if _, done := c.GetFlagCompletionFunc(f.Name); done {
+			return
+		}
+		switch f.Name {
+		case "session", "reply", "agent":
+			completeCallFlags(env, c, f.Name)
+		case "tool":
+			completeValue(env, c, f.Name, toolWords)
+		case "to", "by", "approver":
+			completeValue(env, c, f.Name, peopleWords)
+		case "space":
+			completeValue(env, c, f.Name, spaceWords)
+		}
 	})
+}
+
+// completeValue completes the value of a flag, and no files.
+func completeValue(env *environment, c *cobra.Command, flag string, words func(*environment, *cobra.Command) []string) {
+	_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return plainWords(words(env, c)), cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// plainWords leaves out words that a shell would print unescaped.
+func plainWords(words []string) []string {
+	return slices.DeleteFunc(words, func(w string) bool { return term.SafeLine(w) != w })
+}
+
+// toolWords returns the tools of the server, or without one those of its last run.
+func toolWords(env *environment, c *cobra.Command) []string {
+	if live := askLive(env, c, func(ctx context.Context, l *link) ([]string, error) {
+		info, err := l.Info(ctx)
+		return info.Tools, err
+	}); live != nil {
+		return live
+	}
+	var names []string
+	if last, err := readLastRun(string(env.files())); err == nil && last != nil && last.Tools != "" {
+		tools, _ := toolfile.Load(last.Tools) // a file that cannot be read names none
+		for _, t := range tools {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+func peopleWords(env *environment, c *cobra.Command) []string {
+	return askLive(env, c, func(ctx context.Context, l *link) (names []string, err error) {
+		load, err := l.Load(ctx, toolcall.LoadRequest{V: 1})
+		for _, r := range load.People {
+			names = append(names, r.Name)
+		}
+		return names, err
+	})
+}
+
+// spaceWords returns the spaces of the data folder.
+func spaceWords(env *environment, c *cobra.Command) (names []string) {
+	if env.prepare(c) != nil {
+		return nil
+	}
+	dir := node.Dir(env.cfg.dir())
+	if last, err := readLastRun(string(dir)); err == nil && last != nil {
+		names = append(names, string(last.spaceID()))
+	}
+	for _, s := range dir.Further() {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+func completeTools(env *environment) cobra.CompletionFunc {
+	return completeFirst(func(c *cobra.Command) []string { return toolWords(env, c) })
 }
 
 func completeStandings(env *environment) cobra.CompletionFunc {

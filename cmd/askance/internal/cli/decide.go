@@ -394,17 +394,6 @@ revoked. Only people who could respond before can respond now.`,
 			return toolcall.Response{Kind: d.kind.sends.Kind, To: d.to, Note: d.note}, nil
 		},
 	})
-	_ = c.RegisterFlagCompletionFunc("to", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return askLive(env, c, func(ctx context.Context, l *link) (names []string, err error) {
-			load, err := l.Load(ctx, toolcall.LoadRequest{V: 1})
-			for _, r := range load.People {
-				if term.SafeLine(r.Name) == r.Name {
-					names = append(names, r.Name)
-				}
-			}
-			return names, err
-		}), cobra.ShellCompDirectiveNoFileComp
-	})
 	return c
 }
 

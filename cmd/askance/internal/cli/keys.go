@@ -102,6 +102,22 @@ seconds. If a key was stolen, also give the new engine.pub to the workers, becau
 stolen key can sign false successors.`,
 		Example: "  askance keys retire 0123456789abcdef",
 		Args:    wantArgs(1, "one key id; askance keys list shows the ids"),
+		ValidArgsFunction: completeFirst(func(c *cobra.Command) (ids []string) {
+			if env.prepare(c) != nil {
+				return nil
+			}
+			file, _ := engineKeyFile(env)
+			k, err := keyfile.Load(file)
+			if err != nil {
+				return nil
+			}
+			for _, e := range k.Ring() {
+				if e.ID != k.SigningID() && e.Retired.IsZero() {
+					ids = append(ids, e.ID)
+				}
+			}
+			return ids
+		}),
 		RunE: func(c *cobra.Command, args []string) error {
 			return changeKeys(c.Context(), env, func(k *keyfile.Keys) (*keyfile.Keys, error) {
 				now, space := time.Now(), env.cfg.spaceID()

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/bus/keyfile"
@@ -41,6 +42,9 @@ func TestKeys(t *testing.T) {
 	fails(t, cli.ExitNotFound, "no signing key", "keys", "retire", "0000000000000000", "--data", s.data)
 	fails(t, cli.ExitUsage, "expected one key id", "keys", "retire", "--data", s.data)
 	second := decode[keyList](t, ok(t, "keys", "rotate", "--json", "--data", s.data)).Signing
+	if out := ok(t, "__complete", "keys", "retire", "--data", s.data, ""); !strings.HasPrefix(out, first+"\n") || strings.Contains(out, second) {
+		t.Errorf("completion of a key to retire:\n%s", out)
+	}
 	for len(public()) < 2 { // happens within a second
 	}
 	if grant("c1") != first {

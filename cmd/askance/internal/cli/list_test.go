@@ -86,6 +86,17 @@ func TestListFiltersAndColumns(t *testing.T) {
 	if out := run(t, "__complete", "delegate", "call_boss", "--data", s.data, "--to", "").out; !strings.HasPrefix(out, "boss\n") {
 		t.Errorf("completion of --to:\n%s", out)
 	}
+	for args, want := range map[string]string{
+		"worker --tool": "pay\n", "token create wk --role worker --tool": "pay\n", "creds add worker wk --tool": "pay\n", "standing list --tool": "pay\n", "audit export --tool": "pay\n",
+		"show --session": "s1\n", "show --reply": "r1\n", "audit export --session": "s1\n", "inbox --session": "s1\n", "call pay --agent": "agent\n",
+		"list --by": "boss\n", "audit export --approver": "boss\n", "show --space": "default\n",
+	} {
+		words := append([]string{"__complete"}, strings.Fields(args)...)
+		flag := words[len(words)-1]
+		if out := run(t, append(append(words[:len(words)-1], at...), flag, "")...).out; !strings.Contains(out, want) || !strings.Contains(out, ":4\n") {
+			t.Errorf("completion of %s:\n%s", args, out)
+		}
+	}
 	// The shortened id still names the call.
 	ok(t, append([]string{"show", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX"}, at...)...)
 }

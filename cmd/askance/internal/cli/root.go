@@ -135,6 +135,7 @@ Start with askance demo, or write the files of a project with askance init.`,
 			c.AddCommand(cmd)
 		}
 	}
+	completeNames(env, c)
 	c.AddCommand(helpTopics()...)
 	addShortNames(c)
 	refuseUnknownTopics(c)

@@ -167,6 +167,9 @@ valid. If one of several ids or names is unknown, none is revoked.`,
 		Args: func(c *cobra.Command, args []string) error {
 			return wantArgs(max(len(args), 1), "ids or names; askance token list shows both")(c, args)
 		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return tokenWords(env, c, args), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := tokenFile(env)
 			if err != nil {
@@ -183,6 +186,21 @@ valid. If one of several ids or names is unknown, none is revoked.`,
 			return env.print(map[string]any{"tokens": revoked}, text.String())
 		},
 	})
+}
+
+// tokenWords returns the names of tokens that can be revoked, without those that are given.
+func tokenWords(env *environment, c *cobra.Command, given []string) (names []string) {
+	if env.prepare(c) != nil {
+		return nil
+	}
+	path, _ := tokenFile(env)
+	all, _ := auth.ListTokens(path) // a file that cannot be read names none
+	for _, t := range all {
+		if t.Revoked.IsZero() && !slices.Contains(given, t.Name) && !slices.Contains(names, t.Name) {
+			names = append(names, t.Name)
+		}
+	}
+	return plainWords(names)
 }
 
 type giving struct {
@@ -325,9 +343,14 @@ func newCredsRevokeCommand(env *environment, g *giving) *cobra.Command {
 connections within a second; another NATS server needs the new configuration of askance
 creds config. Calls that were approved or proposed with the login are not affected: see
 askance revoke and askance interrupt.`,
-		Example:           "  askance creds revoke approver ann",
-		Args:              roleAndName,
-		ValidArgsFunction: completeRoles,
+		Example: "  askance creds revoke approver ann",
+		Args:    roleAndName,
+		ValidArgsFunction: func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			if len(args) != 1 {
+				return completeRoles(c, args, typed)
+			}
+			return loginWords(env, c, args[0]), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			creds, err := openCreds(env)
 			if err != nil {
@@ -342,6 +365,24 @@ askance revoke and askance interrupt.`,
 	})
 	env.cfg.bindAs(c, &env.cfg.Space, "space of the login")
 	return c
+}
+
+// loginWords returns the names of logins of a role that can be revoked in the space.
+func loginWords(env *environment, c *cobra.Command, role string) (names []string) {
+	if env.prepare(c) != nil {
+		return nil
+	}
+	folder, err := openCreds(env)
+	if err != nil {
+		return nil
+	}
+	users, _ := folder.Users() // a folder that cannot be read names none
+	for _, u := range users {
+		if string(u.Role) == role && u.Space == env.cfg.spaceID() && u.Revoked.IsZero() {
+			names = append(names, u.Name)
+		}
+	}
+	return plainWords(names)
 }
 
 func newCredsConfigCommand(env *environment) *cobra.Command {

@@ -80,6 +80,25 @@ func TestTokens(t *testing.T) {
 	fails(t, cli.ExitUsage, "one name", "token", "create", "--data", data)
 }
 
+// The shell completes tokens and logins that can be revoked.
+func TestCompleteRevoke(t *testing.T) {
+	cleanEnvironment(t)
+	data := t.TempDir()
+	ok(t, "creds", "init", "--data", data)
+	for _, name := range []string{"ann", "bob", "gone"} {
+		ok(t, "token", "create", name, "--role", "approver", "--data", data)
+		ok(t, "creds", "add", "approver", name, "--data", data)
+	}
+	ok(t, "token", "revoke", "gone", "--data", data)
+	ok(t, "creds", "revoke", "approver", "gone", "--data", data)
+	ok(t, "creds", "add", "worker", "wk", "--tool", "pay", "--data", data)
+	for args, want := range map[string]string{"token revoke ann": "bob\n:4\n", "creds revoke approver": "ann\nbob\n:4\n", "creds revoke worker": "wk\n:4\n", "creds revoke approver ann": ":4\n"} {
+		if out := ok(t, append(append([]string{"__complete", "--data", data}, strings.Fields(args)...), "")...); out != want {
+			t.Errorf("completion of %s:\n%s", args, out)
+		}
+	}
+}
+
 // A browser login is valid at every server with the keys of the space, even after a restart.
 func TestLoginOutlivesRestart(t *testing.T) {
 	cleanEnvironment(t)
