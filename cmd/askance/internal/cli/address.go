@@ -252,7 +252,7 @@ func (ad *address) requests() []toolcall.ListRequest {
 func oneCall(ad *address) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 || args[0] == "" {
-			return usagef("expected one call, got %d arguments; see askance help addresses", len(args))
+			return usagef("expected one call; askance list shows the open ones, and askance help addresses how to name one")
 		}
 		ad.arg = args[0]
 		return nil

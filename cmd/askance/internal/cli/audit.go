@@ -69,7 +69,7 @@ func (k keyFiles) load(dir node.Dir) (toolcall.KeySet, proof.Retired, error) {
 		if own, err := keyfile.Load(dir.Keys()); err == nil { // a restored folder has no engine.pub before serve ran
 			return own.VerificationKeys(), own.RetirementTimes(), nil
 		}
-		return nil, nil, &message.Error{Code: message.CodeNotFound, Op: "audit", What: "the data folder has no engine.pub, so no signature can be verified", Hint: "check --data, or pass the engine's public key with --key"}
+		return nil, nil, &message.Error{Code: message.CodeNotFound, Op: "audit", What: string(dir) + " has no engine.pub, so no signature can be verified", Hint: "name the data folder of the engine with --data, or pass the engine's public key with --key"}
 	}
 	return keys, retired, err
 }

@@ -44,7 +44,7 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		Example: `  askance call refund --args '{"order": "A-1", "cents": 900}'
   askance call refund --args @call.json --no-wait --json
   askance call refund --args @call.json --reply job-17 --id refund`,
-		Args:              wantArgs(1, "one tool, and its arguments as --args JSON"),
+		Args:              wantArgs(1, `one tool, and its arguments, for instance: askance call refund --args '{"order": "A-7"}'`),
 		ValidArgsFunction: completeTools(env),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			text, err := env.readText("--args", p.input, toolcall.MaxInputBytes)

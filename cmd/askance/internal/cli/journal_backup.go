@@ -112,9 +112,12 @@ those of the backup: put the current files there before engines start.`,
 // newCopyCommand returns a command that copies with the server of --nats, or of the data folder. A
 // restore may make the store of that folder, and syncs all of its files once, at the end.
 func newCopyCommand(env *environment, do copying, done string, restores bool, c *cobra.Command) *cobra.Command {
-	c.Args = wantArgs(1, "one folder")
+	c.Args = wantArgs(1, "one folder, for instance: askance journal "+c.Name()+" /backup/monday")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
+		if _, err := os.Stat(args[0]); restores && errors.Is(err, fs.ErrNotExist) { // before the data folder gets a store
+			return &message.Error{Code: message.CodeNotFound, Op: "journal", What: "there is no folder " + args[0], Hint: "name a folder that askance journal backup wrote"}
+		}
 		nc, archives, closeAll, err := dialStore(ctx, env, restores)
 		if err != nil {
 			return err
@@ -142,8 +145,8 @@ func dialStore(ctx context.Context, env *environment, restores bool) (nc *nats.C
 		archives = journal.ArchiveFolder(dir.Files(space).Archives())
 	}
 	if url == "" {
-		if _, err := os.Stat(string(dir)); err != nil {
-			return nil, nil, nil, &message.Error{Code: message.CodeNotFound, Op: "journal", What: "the data folder cannot be used", Hint: "pass --data or --nats; to restore on this machine, make the folder and put the engine.key of the backup into it", Err: err}
+		if _, err := os.Stat(string(dir)); err != nil && restores {
+			return nil, nil, nil, &message.Error{Code: message.CodeNotFound, Op: "journal", What: "the data folder cannot be used", Hint: "pass --data or --nats; on this machine, make the folder and put the engine.key of the backup into it", Err: err}
 		}
 		if url, err = dir.URL(); err != nil {
 			return nil, nil, nil, err

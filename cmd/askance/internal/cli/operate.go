@@ -172,7 +172,7 @@ askance policy explain shows the rules of a rule file without an engine.`,
 		Example: `  askance preview refund --args '{"order": "A-1", "cents": 900}'
   askance preview refund --args @call.json --session ticket-7 --json
   askance preview search --define '{"input_schema": {"type": "object"}, "annotations": {"read_only": true}}'`,
-		Args:              wantArgs(1, "one tool"),
+		Args:              wantArgs(1, `one tool, and its arguments, for instance: askance preview refund --args '{"order": "A-7"}'`),
 		ValidArgsFunction: completeTools(env),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			text, err := env.readText("--args", input, toolcall.MaxInputBytes)

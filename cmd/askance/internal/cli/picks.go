@@ -49,7 +49,7 @@ func (p *picks) check(d *responding, args []string) error {
 	}
 	switch {
 	case len(args) == 0 && !p.any():
-		return usagef("expected a call or a filter such as --tool; see askance help addresses")
+		return usagef("expected a call or a filter such as --tool; askance list shows the open calls, and askance help addresses how to name one")
 	case len(args) > 0 && p.any():
 		return usagef("name calls or pass filters, not both")
 	case (len(args) > 1 || p.any()) && d.digest != "":

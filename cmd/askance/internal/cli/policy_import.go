@@ -45,7 +45,7 @@ error, so the result allows less. Deny and ask rules must all be convertible.
 Without --tools the tool names are those of AgentScope's own tools. - is standard input.`,
 		Example: `  askance policy import settings.json > imported.yaml
   askance policy import context.json --tools tools.yaml -o imported.yaml`,
-		Args: wantArgs(1, "one file"),
+		Args: wantArgs(1, "one file with the permissions of an agent, for instance: askance policy import .claude/settings.json"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"json"}, cobra.ShellCompDirectiveFilterFileExt
 		},

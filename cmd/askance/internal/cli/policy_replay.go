@@ -99,7 +99,7 @@ other calls.`,
 		Example: `  askance policy diff rules.yaml candidate.yaml --tools tools.yaml
   askance policy diff rules/ candidate/ --tools tools.yaml --calls calls.jsonl
   askance policy diff rules.yaml candidate.yaml --tools tools.yaml --journal --data ./data`,
-		Args:              wantArgs(2, "two policies"),
+		Args:              wantArgs(2, "two policies, for instance: askance policy diff rules.yaml new.yaml"),
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
 			var policies [2]permission.Policy

@@ -95,7 +95,7 @@ func TestPolicyUsage(t *testing.T) {
 	}{
 		{cli.ExitUsage, "no rule files", "policy lint"},
 		{cli.ExitUsage, `unknown command "lnt"`, "policy lnt"},
-		{cli.ExitUsage, "expected two policies", "policy diff rules.yaml"},
+		{cli.ExitUsage, "expected two policies, for instance: askance policy diff", "policy diff rules.yaml"},
 		{cli.ExitUsage, "there is no tool nothing; the tools file declares ", "policy vars nothing --tools tools.yaml"},
 		{cli.ExitUsage, "the rule files have no test", "policy explain rules.yaml --tools tools.yaml --test none"},
 		{cli.ExitUsage, "name exactly one call", "policy explain rules.yaml --tools tools.yaml"},
@@ -106,7 +106,7 @@ func TestPolicyUsage(t *testing.T) {
 		{cli.ExitNotFound, "no such file", "policy test missing.yaml"},
 		{cli.ExitNotFound, "no such file", "policy replay rules.yaml --tools tools.yaml --calls missing.jsonl"},
 		{cli.ExitUsage, "policy refused", "policy fmt refused.yaml"},
-		{cli.ExitUsage, "expected one file", "policy import"},
+		{cli.ExitUsage, "for instance: askance policy import .claude/settings.json", "policy import"},
 		{cli.ExitUsage, "neither permissions nor", "policy import empty.json"},
 		{cli.ExitUsage, "split it", "policy import both.json"},
 		{cli.ExitNotFound, "no such file", "policy import missing.json"},

@@ -143,7 +143,7 @@ func newTokenListCommand(env *environment) *cobra.Command {
 
 func tokensTable(out *term.Out, all []auth.Token) string {
 	if len(all) == 0 {
-		return "No tokens.\n"
+		return "No tokens. Create one with askance token create NAME --role approver.\n"
 	}
 	var rows [][]string
 	for _, t := range all {

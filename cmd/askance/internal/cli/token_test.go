@@ -85,6 +85,9 @@ func TestCompleteRevoke(t *testing.T) {
 	cleanEnvironment(t)
 	data := t.TempDir()
 	ok(t, "creds", "init", "--data", data)
+	if out := ok(t, "token", "list", "--data", data); out != "No tokens. Create one with askance token create NAME --role approver.\n" {
+		t.Errorf("an empty list is %q", out)
+	}
 	for _, name := range []string{"ann", "bob", "gone"} {
 		ok(t, "token", "create", name, "--role", "approver", "--data", data)
 		ok(t, "creds", "add", "approver", name, "--data", data)

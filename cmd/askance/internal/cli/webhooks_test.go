@@ -155,7 +155,7 @@ func TestWebhooksCommands(t *testing.T) {
 	}
 	fails(t, cli.ExitNotFound, "there is no dead letter", "webhooks", "retry", "bot", seq, "--url", s.http)
 	fails(t, cli.ExitUsage, "is not a message number", "webhooks", "retry", "bot", "x", "--url", s.http)
-	fails(t, cli.ExitUnavailable, "does not answer", "webhooks", "list", "--url", "http://127.0.0.1:1")
+	fails(t, cli.ExitUnavailable, "does not answer: connection refused\nhint:", "webhooks", "list", "--url", "http://127.0.0.1:1")
 	fails(t, cli.ExitUsage, "has no TLS, so the token", "webhooks", "list", "--url", "http://192.0.2.1:8787")
 	fails(t, cli.ExitUnavailable, "not as askance does", "webhooks", "list", "--url", srv.URL)
 }

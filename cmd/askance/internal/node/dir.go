@@ -165,7 +165,7 @@ func (d Dir) Exists() error {
 	case errors.Is(err, fs.ErrNotExist) && d.hasAnchors():
 		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no askance journal, but the anchor file of one", Hint: "if it is on another server, name that with --nats; if the folder " + d.Store() + " was deleted, restore a backup or see askance journal check"}
 	case errors.Is(err, fs.ErrNotExist):
-		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no askance journal", Hint: "start one with askance serve, or name another folder with --data"}
+		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no askance journal", Hint: "write the files of a project with askance init and start askance serve, or name another folder with --data"}
 	case err != nil:
 		return fmt.Errorf("open data folder: %w", err)
 	}

@@ -14,6 +14,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -138,7 +140,21 @@ func unavailable(op *api.Operation, what string, err error) error {
 	if op.Changes && !isDial(err) {
 		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: what + "; the request may have been executed", Hint: "send it again: repeating the same request is safe", Err: err}
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "start askance serve, or check the URL of the server and the proxy in front of it", Err: err}
+	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "start askance serve, or check the URL of the server and the proxy in front of it", Err: reasonOf(err)}
+}
+
+// reasonOf leaves out the request and the addresses that Go's network errors repeat.
+func reasonOf(err error) error {
+	if sent, ok := errors.AsType[*url.Error](err); ok {
+		err = sent.Err
+	}
+	if of, ok := err.(*net.OpError); ok { //nolint:errorlint // an error around it says more
+		err = of.Err
+	}
+	if of, ok := err.(*os.SyscallError); ok { //nolint:errorlint // as above
+		err = of.Err
+	}
+	return err
 }
 
 func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any) (*http.Request, error) {
