@@ -6,12 +6,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
@@ -253,4 +255,40 @@ func TestServe(t *testing.T) {
 	if _, err := metrics.Listen(t.Context(), "nowhere"); !errors.Is(err, message.ErrInvalid) {
 		t.Errorf("no address: %v", err)
 	}
+}
+
+// piped is a listener for one connection through memory.
+type piped struct{ c chan net.Conn }
+
+func (p piped) Accept() (net.Conn, error) {
+	if c, ok := <-p.c; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p piped) Close() error { close(p.c); return nil }
+
+func (piped) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+// A scrape whose body never arrives ends its connection.
+func TestBodyThatNeverArrives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := piped{make(chan net.Conn, 1)}
+		s := metrics.Serve(l, metrics.Config{Engine: engine{}, Recent: time.Hour}, metrics.NewProcess())
+		c, there := net.Pipe()
+		l.c <- there
+		if _, err := io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Errorf("the connection is open after an hour: %v", err)
+		}
+		if err := errors.Join(c.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -67,7 +67,7 @@ func Serve(l net.Listener, cfg Config, process *Process) *Server {
 	if auth.LoopbackHost(l.Addr().String()) {
 		h = refuseForeignHosts(h)
 	}
-	s := &Server{listener: l, http: &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 5 * time.Minute, WriteTimeout: 2 * scrapeTime}}
+	s := &Server{listener: l, http: &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 3 * scrapeTime, IdleTimeout: 5 * time.Minute, WriteTimeout: 2 * scrapeTime}}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
 	return s
 }
