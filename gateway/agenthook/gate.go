@@ -130,8 +130,8 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 		return g.take(ctx, open[i])
 	}
 	for _, c := range open {
-		if g.ev.Kind == dialect.Prompt && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input)) {
-			return c, nil // the event before the tool decided it
+		if g.ev.Kind == dialect.Prompt && !isInvocation(c.Call) && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input)) {
+			return c, nil // the event before the tool decided it; what a prompt decided is only for that prompt
 		}
 		if c.Proposal != g.proposal(g.ev.Cwd) {
 			continue

@@ -545,6 +545,16 @@ func TestPermissionRequest(t *testing.T) {
 	if a := got(); a.Output.Prompt.Behavior != "deny" || !strings.Contains(a.Output.Prompt.Message, "no network") {
 		t.Errorf("a prompt about more than was approved: %+v", a)
 	}
+	// Nothing before the tool decides about the network, so each such prompt needs its own approval.
+	got = w.later(d, request(`{"command":"make","description":"network-access example.com"}`))
+	w.A.Approve(gatewaytest.Ann, w.asking().Key)
+	if a := got(); a.Output.Prompt.Behavior != "allow" {
+		t.Errorf("an approved prompt: %+v", a)
+	}
+	again, err := w.send(t.Context(), d, agenthook.Options{Hold: time.Millisecond}, request(`{"command":"make","description":"network-access example.com"}`))
+	if err != nil || again.Output.Prompt.Behavior != "deny" || !strings.Contains(again.Output.Prompt.Message, "still waiting") {
+		t.Errorf("the same prompt again: %+v, %v", again, err)
+	}
 }
 
 // A call that the agent cannot run as it was approved does not begin.
