@@ -70,6 +70,9 @@ func Check(ctx context.Context, d dialect.Dialect, text string) []Finding {
 	if first == nil {
 		return out
 	}
+	for _, gap := range doc.gaps(d) {
+		add(false, "%s", gap)
+	}
 	if d == dialect.ClaudeCode {
 		add(first.OnFailure == "block", "%s", map[bool]string{true: `onFailure is "block"`, false: `onFailure is not "block": a killed or missing hook lets tools run`}[first.OnFailure == "block"])
 	}
@@ -108,6 +111,42 @@ func (d *document) entry(dia dialect.Dialect, event string) *entry {
 	}
 	e, _ := d.read(path[len(path)-1]) // it is ours, so it can be read
 	return &e
+}
+
+// gaps says which calls the first hook of askance does not block, although it is installed.
+func (d *document) gaps(dia dialect.Dialect) (out []string) {
+	path := d.ours(dia, Events(dia)[0])
+	var all struct {
+		Disabled bool `json:"disableAllHooks"`
+	}
+	var of struct {
+		Matcher string `json:"matcher"`
+	}
+	var h struct {
+		If    string `json:"if"`
+		Async bool   `json:"async"`
+	}
+	for n, into := range map[*node]any{d.root: &all, path[len(path)-3]: &of, path[len(path)-1]: &h} {
+		if err := strictjson.UnmarshalOpen([]byte(d.clean[n.start:n.end]), into); err != nil {
+			out = append(out, "the settings of the hook cannot be read: "+err.Error())
+		}
+	}
+	if of.Matcher != "" && of.Matcher != "*" && of.Matcher != ".*" {
+		out = append(out, "the matcher "+strconv.Quote(of.Matcher)+" leaves out tools, which run unasked")
+	}
+	if dia != dialect.ClaudeCode {
+		return out
+	}
+	if all.Disabled {
+		out = append(out, "disableAllHooks is true: no hook runs, and tools run unasked")
+	}
+	if h.If != "" {
+		out = append(out, "the hook has a condition (if): other calls run unasked")
+	}
+	if h.Async {
+		out = append(out, "the hook is async: the agent does not wait for the decision")
+	}
+	return out
 }
 
 // runDry starts the hook as the agent does, with an event that is not recorded.

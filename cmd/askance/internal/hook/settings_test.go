@@ -165,3 +165,38 @@ func FuzzInstall(f *testing.F) {
 		}
 	})
 }
+
+// An installed hook that does not block every call fails the check.
+func TestCheckFindsGaps(t *testing.T) {
+	for _, c := range []struct {
+		d         dialect.Dialect
+		old, with string
+		want      string
+	}{
+		{dialect.ClaudeCode, "", "", ""},
+		{dialect.Codex, "", "", ""},
+		{dialect.Gemini, "", "", ""},
+		{dialect.ClaudeCode, `"hooks": {`, `"disableAllHooks": true, "hooks": {`, "disableAllHooks is true"},
+		{dialect.ClaudeCode, `"hooks": {`, `"disableAllHooks": "yes", "hooks": {`, "cannot be read"},
+		{dialect.ClaudeCode, `"matcher":"*"`, `"matcher":"Bash"`, `the matcher "Bash"`},
+		{dialect.Gemini, `"matcher":"*"`, `"matcher":"run_shell_command"`, `the matcher "run_shell_command"`},
+		{dialect.ClaudeCode, `"type":"command"`, `"type":"command","if":"Bash(git *)"`, "condition"},
+		{dialect.ClaudeCode, `"type":"command"`, `"type":"command","async":true`, "async"},
+	} {
+		s := settingsOf(c.d)
+		s.Program = "/nowhere/askance"
+		text, err := s.Install("{}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, f := range hook.Check(t.Context(), c.d, strings.Replace(text, c.old, c.with, 1)) {
+			if !f.OK && !strings.Contains(f.Text, "the hook fails") && !strings.Contains(f.Text, "the hook does not block: exit code 127") {
+				found = append(found, f.Text)
+			}
+		}
+		if got := strings.Join(found, "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s with %s: %q, want %q", c.d, c.with, got, c.want)
+		}
+	}
+}
