@@ -12,7 +12,7 @@ import (
 )
 
 func requesterCases() []engineCase {
-	return []engineCase{{"rules read the groups of the requester", requesterGroups}}
+	return []engineCase{{"rules read the groups of the requester", requesterGroups}, {"people who requested a call around this one", requesterAround}}
 }
 
 // The groups come from the directory, are recorded with the call and apply to its later
@@ -49,6 +49,33 @@ func requesterGroups(w *world) {
 	if c := known.propose(call("d", deploy, `{"n":2}`))[0]; c.Groups() != nil {
 		w.Errorf("no rule reads the groups, but the call has %v", c.Groups())
 	}
+}
+
+// A person who may not approve their own request may not approve what other runtimes request within
+// it, however deep.
+func requesterAround(w *world) {
+	w.policy.use(w, permission.Rule{Name: "first", Tools: []string{external}, Behavior: message.BehaviorAllow},
+		permission.Rule{Name: "four eyes", Tools: []string{deploy}, Behavior: message.BehaviorAsk, Approvers: permission.Approvers{ExcludeRequester: true}})
+	e := w.engine()
+	var around *toolcall.ParentKey
+	propose := func(runtime, tool string) *toolcall.Call {
+		out, err := e.as(toolcall.RoleRuntime, runtime).Propose(w.Context(), toolcall.ProposeRequest{
+			Session: message.SessionID("of " + runtime), Reply: "r", Parent: around, Calls: []message.ToolCallBlock{call("c", tool, `{"n":1}`)},
+		})
+		w.must(err)
+		return out.Calls[0]
+	}
+	for _, runtime := range []string{"ann", "helper", "bob"} {
+		c := propose(runtime, external)
+		around = &toolcall.ParentKey{Session: c.Session, Reply: c.Reply, Call: c.Call}
+	}
+	c := propose("worker", deploy)
+	for _, name := range []string{"ann", "Ann", "helper", "bob", "worker"} {
+		e.refuses(name, approve(c), message.ErrForbidden)
+		to := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseDelegate, To: name}
+		e.refuses("cy", to, message.ErrForbidden)
+	}
+	e.answers("cy", approve(c))
 }
 
 type noSource struct{}

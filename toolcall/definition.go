@@ -142,6 +142,8 @@ type Parent struct {
 	Runtime string `json:"runtime"`
 	Agent   string `json:"agent,omitzero"`
 	Depth   int    `json:"depth"` // of the call that has this parent; 1 if the parent itself has none
+	// Around are the other runtimes of the calls around the parent, one name of each.
+	Around []string `json:"around,omitzero"`
 }
 
 // Depth is the number of calls around this one.
@@ -171,6 +173,15 @@ func (c *Call) AsParent() (*Parent, error) {
 		return nil, refuse(message.CodeTooLarge, fmt.Sprintf("the call %s is at depth %d, the limit is %d", c.Call, c.Depth(), MaxDepth), "nest calls less deeply")
 	}
 	return &Parent{
-		ParentKey: ParentKey{Session: c.Session, Reply: c.Reply, Call: c.Call}, Tool: c.Tool, Runtime: c.Runtime, Agent: c.Agent, Depth: c.Depth() + 1,
+		ParentKey: ParentKey{Session: c.Session, Reply: c.Reply, Call: c.Call}, Tool: c.Tool, Runtime: c.Runtime, Agent: c.Agent, Depth: c.Depth() + 1, Around: c.RuntimesAround(),
 	}, nil
+}
+
+// RuntimesAround returns the other runtimes of the calls around this one, one name of each.
+func (c *Call) RuntimesAround() []string {
+	if c.Parent == nil {
+		return nil
+	}
+	others := People(append(slices.Clone(c.Parent.Around), c.Parent.Runtime))
+	return slices.DeleteFunc(others, func(name string) bool { return IsSamePerson(name, c.Runtime) })
 }

@@ -162,11 +162,15 @@ func (r *EventRecord) isSame(o *EventRecord) bool {
 func isSameCall(c, o *Call) bool {
 	return c.Key == o.Key && c.Runtime == o.Runtime && c.Agent == o.Agent && c.Cwd == o.Cwd && c.Trace == o.Trace && areSame(c.Requester, o.Requester, isSameRequester) && c.Tool == o.Tool && c.Input == o.Input &&
 		c.State == o.State && c.InPhase == o.InPhase && c.Summary == o.Summary && isSameList(c.Risk, o.Risk) && c.Cause == o.Cause && c.Order == o.Order && isSameJSON(c.Batch, o.Batch) && c.Behind == o.Behind &&
-		areSame(c.Definition, o.Definition, isSameValue) && areSame(c.Parent, o.Parent, isSameValue) && c.Proposal == o.Proposal && isSameList(c.Redact, o.Redact) &&
+		areSame(c.Definition, o.Definition, isSameValue) && areSame(c.Parent, o.Parent, isSameParent) && c.Proposal == o.Proposal && isSameList(c.Redact, o.Redact) &&
 		areSame(c.Decision, o.Decision, isSameDecision) && areSame(c.Request, o.Request, isSameRequest) && c.Digest == o.Digest && (c.Votes == nil) == (o.Votes == nil) && slices.EqualFunc(c.Votes, o.Votes, isSameVote) &&
 		c.Step == o.Step && isSameList(c.Suggested, o.Suggested) && isSameList(c.Remember, o.Remember) && c.StandingApprovals == nil && o.StandingApprovals == nil && c.Placement == o.Placement && isSameAttempt(c.Attempt, o.Attempt) &&
 		c.Begun == o.Begun && c.Blocked == o.Blocked && c.BlockedReason == o.BlockedReason && c.RetryAt == o.RetryAt && c.Returned == o.Returned && areSame(c.Result, o.Result, isSameResult) && c.Denial == o.Denial &&
 		c.ResultDigest == o.ResultDigest && c.ProposedAt == o.ProposedAt && c.UpdatedAt == o.UpdatedAt && c.Records == o.Records && c.First == o.First && c.Seq == o.Seq
+}
+
+func isSameParent(p, o *Parent) bool {
+	return p.ParentKey == o.ParentKey && p.Tool == o.Tool && p.Runtime == o.Runtime && p.Agent == o.Agent && p.Depth == o.Depth && isSameList(p.Around, o.Around)
 }
 
 func isSameRequester(r, o *Requester) bool { return isSameList(r.Groups, o.Groups) && r.From == o.From }
@@ -182,7 +186,7 @@ func isSameRequest(r, o *ApprovalRequest) bool {
 }
 
 func isSameRequirement(r, o *Requirement) bool {
-	return isSameList(r.Users, o.Users) && r.Deadline == o.Deadline && r.Approvers == nil && o.Approvers == nil && r.Quorum == o.Quorum && r.ExcludeRequester == o.ExcludeRequester && r.Requester == o.Requester &&
+	return isSameList(r.Users, o.Users) && r.Deadline == o.Deadline && r.Approvers == nil && o.Approvers == nil && r.Quorum == o.Quorum && r.ExcludeRequester == o.ExcludeRequester && r.Requester == o.Requester && isSameList(r.RequestersAround, o.RequestersAround) &&
 		r.ExcludeEditor == o.ExcludeEditor && isSameList(r.Editors, o.Editors) && r.Signed == o.Signed && r.OnExpiry == o.OnExpiry && r.FinalDeadline == o.FinalDeadline && r.Remember == o.Remember
 }
 

@@ -36,9 +36,11 @@ type Requirement struct {
 	// Quorum is how many people of each part without its own quorum must approve; 0 means one.
 	Quorum int `json:"quorum,omitzero"`
 	// ExcludeRequester excludes Requester, on whose behalf the call is made, from
-	// responding. If the requester is unknown, no response is accepted.
-	ExcludeRequester bool   `json:"exclude_requester,omitzero"`
-	Requester        string `json:"requester,omitzero"`
+	// responding, and RequestersAround, on whose behalf the calls around it are made. If the
+	// requester is unknown, no response is accepted.
+	ExcludeRequester bool     `json:"exclude_requester,omitzero"`
+	Requester        string   `json:"requester,omitzero"`
+	RequestersAround []string `json:"requesters_around,omitzero"`
 	// ExcludeEditor means that approvals of Editors, who changed the arguments after they
 	// were proposed, do not count.
 	ExcludeEditor bool     `json:"exclude_editor,omitzero"`

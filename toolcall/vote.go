@@ -246,10 +246,21 @@ func (r Requirement) IsEditor(name string) bool {
 	return slices.ContainsFunc(r.Editors, func(e string) bool { return IsSamePerson(e, name) })
 }
 
+// Excludes reports whether the person may not respond because the call, or one around it, is made
+// on their behalf.
+func (r Requirement) Excludes(name string) bool {
+	return r.ExcludeRequester && (r.Requester == "" || slices.ContainsFunc(r.Requesters(), func(q string) bool { return IsSamePerson(q, name) }))
+}
+
+// Requesters returns everyone on whose behalf the call and those around it are made.
+func (r Requirement) Requesters() []string {
+	return append([]string{r.Requester}, r.RequestersAround...)
+}
+
 // Accepts reports whether the person may respond at all: reject, skip or, unless they wrote
 // the arguments themselves, approve.
 func (r Requirement) Accepts(v Vote) bool {
-	if v.By.Name == "" || r.ExcludeRequester && (r.Requester == "" || IsSamePerson(v.By.Name, r.Requester)) {
+	if v.By.Name == "" || r.Excludes(v.By.Name) {
 		return false
 	}
 	for i := range r.partsAt(0) {

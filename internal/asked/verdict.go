@@ -166,7 +166,7 @@ func MayRespond(c *toolcall.Call, who string) May {
 	switch {
 	case r.Accepts(v):
 		return Yes
-	case r.ExcludeRequester && (r.Requester == "" || toolcall.IsSamePerson(r.Requester, who)):
+	case r.Excludes(who):
 		return No
 	case r.NeedsGroups():
 		return Perhaps
@@ -219,7 +219,7 @@ func approvesAlone(c *toolcall.Call, who string) bool {
 // WhyNotAsked says why a person cannot respond to an approval request at all.
 func WhyNotAsked(c *toolcall.Call, who string) string {
 	r := c.Request.Requirement
-	if r.ExcludeRequester && (r.Requester == "" || toolcall.IsSamePerson(r.Requester, who)) {
+	if r.Excludes(who) {
 		return "You cannot respond: the call was requested on your behalf, and the rule excludes the requester."
 	}
 	var from []string

@@ -946,6 +946,8 @@ export interface OfferedTask {
 /** Parent is the call within which another one was made, in its state at that time. */
 export interface Parent {
   agent?: string;
+  /** Around are the other runtimes of the calls around the parent, one name of each. */
+  around?: string[];
   /** of the call that has this parent; 1 if the parent itself has none */
   depth: number;
   reply_id: string;
@@ -1324,7 +1326,7 @@ export interface Requirement {
   editors?: string[];
   /** ExcludeEditor means that approvals of Editors, who changed the arguments after they were proposed, do not count. */
   exclude_editor?: boolean;
-  /** ExcludeRequester excludes Requester, on whose behalf the call is made, from responding. If the requester is unknown, no response is accepted. */
+  /** ExcludeRequester excludes Requester, on whose behalf the call is made, from responding, and RequestersAround, on whose behalf the calls around it are made. If the requester is unknown, no response is accepted. */
   exclude_requester?: boolean;
   final_deadline?: string;
   /** OnExpiry is what happens at Deadline; with escalate the approval request ends at FinalDeadline. */
@@ -1334,6 +1336,7 @@ export interface Requirement {
   /** Remember limits what a response may remember with terms. Nil means nothing if rules ask; if no rule asks, suggested rules may be remembered for the session. */
   remember?: RememberLimits;
   requester?: string;
+  requesters_around?: string[];
   /** Signed means that an approval counts only with the approver's own signature. */
   signed?: boolean;
   /** Users may respond; if it is empty, no list of people is required. */

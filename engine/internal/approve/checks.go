@@ -78,8 +78,8 @@ func checkApprover(ctx context.Context, r *response) error {
 	}
 	req, name := r.call.Request.Requirement, r.voter.by.Name
 	switch accepted := req.Accepts(r.vote); {
-	case !accepted && req.ExcludeRequester && toolcall.IsSamePerson(name, req.Requester):
-		return decide.ForbiddenError(name+" requested this call and cannot respond to its approval request", "ask another approver")
+	case !accepted && req.Requester != "" && req.Excludes(name):
+		return decide.ForbiddenError(name+" requested this call, or one around it, and cannot respond to its approval request", "ask another approver")
 	case !accepted && r.voter.err != nil:
 		return decide.ForbiddenError("the groups of "+name+" cannot be looked up now, and without them "+name+" is not an approver of this approval request", "try again when the directory answers")
 	case !accepted:
@@ -141,7 +141,7 @@ func checkDelegate(r toolcall.Requirement, from, to string) error {
 	if toolcall.IsSamePerson(to, from) {
 		return &message.Error{Code: message.CodeInvalid, What: "you cannot delegate an approval request to yourself", Hint: "skip, or name another person"}
 	}
-	if r.NeedsGroups() && !(r.ExcludeRequester && toolcall.IsSamePerson(to, r.Requester)) {
+	if r.NeedsGroups() && !r.Excludes(to) {
 		return nil
 	}
 	for step := range len(r.Plan()) + 1 {

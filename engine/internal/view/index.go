@@ -67,7 +67,7 @@ func askedOf(c *toolcall.Call) string {
 		text = fmt.Appendf(text, "then %d", r.FinalDeadline.Sub(from))
 	}
 	if r.ExcludeRequester {
-		text = fmt.Appendf(text, "not %q", r.Requester)
+		text = fmt.Appendf(text, "not %q", r.Requesters())
 	}
 	for _, v := range c.Votes {
 		if v.On(c.Digest) {

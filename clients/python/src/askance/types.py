@@ -811,6 +811,7 @@ class Parent(_Parent, total=False):
     """Parent is the call within which another one was made, in its state at that time."""
 
     agent: str
+    around: list[str]
 
 
 class ParentKey(TypedDict):
@@ -1154,6 +1155,7 @@ class Requirement(_Requirement, total=False):
     quorum: int
     remember: RememberLimits
     requester: str
+    requesters_around: list[str]
     signed: bool
 
 

@@ -260,7 +260,7 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 		}
 	}
 	if r.ExcludeRequester {
-		row("not", term.SafeLine("the requester "+r.Requester))
+		row("not", term.SafeLine("the requester "+strings.Join(r.Requesters(), ", ")))
 	}
 	if r.ExcludeEditor && len(r.Editors) > 0 {
 		row("not", term.SafeLine("approve: "+strings.Join(r.Editors, ", ")+" (edited the arguments)"))
