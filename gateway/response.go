@@ -80,6 +80,15 @@ func Reply(w http.ResponseWriter, status int, kind string, body []byte) error {
 	return nil
 }
 
+// ReplyJSON sends a reply as JSON.
+func ReplyJSON(w http.ResponseWriter, status int, v any) error {
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return Reply(w, status, "application/json", append(b, '\n'))
+}
+
 // Limits of bodies.
 const (
 	bodyTimeout = 30 * time.Second // to send a body

@@ -141,7 +141,7 @@ func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer,
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ChatReply{Status: statusStarted, Session: body.Session, Reply: reply})
+	return gateway.ReplyJSON(w, http.StatusOK, ChatReply{Status: statusStarted, Session: body.Session, Reply: reply})
 }
 
 // events accepts a response.
@@ -173,7 +173,7 @@ func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, 
 	if err := engine.Deliver(r.Context(), c, session, ev, shown); err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ChatReply{Status: status, Session: session, Reply: ev.ReplyID()})
+	return gateway.ReplyJSON(w, http.StatusOK, ChatReply{Status: status, Session: session, Reply: ev.ReplyID()})
 }
 
 // decide carries out the decisions of an AgentScope 1.x message.
@@ -189,7 +189,7 @@ func (s *Surface) decide(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	if err := engine.DeliverResponses(r.Context(), c, session, message.ReplyID(d.RequestID), responses); err != nil {
 		return err
 	}
-	return answer(w, http.StatusOK, ChatReply{Status: statusStarted, Session: session, Reply: message.ReplyID(d.RequestID)})
+	return gateway.ReplyJSON(w, http.StatusOK, ChatReply{Status: statusStarted, Session: session, Reply: message.ReplyID(d.RequestID)})
 }
 
 // clientFor returns the engine in the role that a response needs.
@@ -217,7 +217,7 @@ func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.P
 	if err != nil {
 		return err
 	}
-	return answer(w, http.StatusAccepted, ChatReply{Status: "interrupted", Session: session, Reply: reply})
+	return gateway.ReplyJSON(w, http.StatusAccepted, ChatReply{Status: "interrupted", Session: session, Reply: reply})
 }
 
 // maxPeers and maxShown bound the record of what was shown to whom.

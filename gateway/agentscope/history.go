@@ -72,7 +72,7 @@ func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	if kind := msgv1.WantedBy(r); kind != "" {
 		return writeDicts(w, kind, t.Messages, asked, at)
 	}
-	return answer(w, http.StatusOK, MessagesReply{t.Messages, at})
+	return gateway.ReplyJSON(w, http.StatusOK, MessagesReply{t.Messages, at})
 }
 
 // showAsked gives the blocks of calls that are asking or submitted the name and arguments of their

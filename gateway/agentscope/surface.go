@@ -10,7 +10,6 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -58,14 +57,6 @@ func (s *Surface) Routes() []gateway.Route {
 	}
 }
 
-func answer(w http.ResponseWriter, status int, v any) error {
-	b, err := strictjson.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return gateway.Reply(w, status, "application/json", append(b, '\n'))
-}
-
 func invalid(what, hint string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "agentscope", What: what, Hint: hint}
 }
@@ -84,7 +75,7 @@ func (s *Surface) agents(w http.ResponseWriter, _ *http.Request, p *gateway.Peer
 	if r, err := s.cfg.Runners.Of(p.Space.ID); err == nil {
 		out.Agents = r.Agents()
 	}
-	return answer(w, http.StatusOK, out)
+	return gateway.ReplyJSON(w, http.StatusOK, out)
 }
 
 // stream sends a session's events.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
 	"github.com/askance-dev/askance/toolcall"
@@ -150,11 +149,7 @@ func (s *Surface) discover(w http.ResponseWriter, _ *http.Request, p *gateway.Pe
 	for _, a := range runner.Agents() {
 		out.Agents = append(out.Agents, describe(a))
 	}
-	b, err := strictjson.Marshal(out)
-	if err != nil {
-		return err
-	}
-	return gateway.Reply(w, http.StatusOK, "application/json", append(b, '\n'))
+	return gateway.ReplyJSON(w, http.StatusOK, out)
 }
 
 func describe(a agent.Info) Discovered {

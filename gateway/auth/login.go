@@ -146,7 +146,7 @@ func style(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 }
 
 func whoami(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
-	b, err := strictjson.Marshal(struct {
+	return gateway.ReplyJSON(w, http.StatusOK, struct {
 		Name   string           `json:"name"`
 		Space  toolcall.SpaceID `json:"space"`
 		Roles  []toolcall.Role  `json:"roles"`
@@ -154,12 +154,6 @@ func whoami(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
 		Auth   string           `json:"auth"`
 		CSRF   string           `json:"csrf"`
 	}{p.Name, p.Space.ID, p.Roles, p.Groups, p.Auth, p.CSRF})
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, err = w.Write(append(b, '\n'))
-	return err
 }
 
 const (
