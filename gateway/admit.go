@@ -270,15 +270,14 @@ func (b bounded) untilEnd(ctx context.Context) (_ context.Context, stop func()) 
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok {
 		stopping = context.AfterFunc(v.s.run(), func() { cancel(errClosing) })
 	}
-	over := make(chan struct{})
 	go func() {
 		select {
 		case <-b.peer.Revoked:
 			cancel(errRevoked)
-		case <-over:
+		case <-ctx.Done():
 		}
 	}()
-	return ctx, func() { close(over); stopping(); cancel(nil) }
+	return ctx, func() { stopping(); cancel(nil) }
 }
 
 // heldPlace is the place of a read whose reply is not sent yet. The zero value holds none.
