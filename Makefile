@@ -292,9 +292,9 @@ bench: ## Run the benchmarks, then askance bench with BENCHFLAGS.
 
 .PHONY: bench-slowdisk
 bench-slowdisk: ## Compare batches with single writes on a memory disk; strace delays each fsync by 1 ms.
-	dir=$$(mktemp -d /dev/shm/askance.XXXXXX) && trap 'rm -rf "$$dir"' EXIT && $(GO) test -c -o "$$dir/bus.test" ./bus && cd bus && \
+	dir=$$(mktemp -d /dev/shm/askance.XXXXXX) && trap 'rm -rf "$$dir"' EXIT && $(GO) test -c -o "$$dir/journal.test" ./bus/journal && cd bus/journal && \
 	TMPDIR=$$dir strace -f --seccomp-bpf -qq -o /dev/null -e trace=fsync,fdatasync -e inject=fsync,fdatasync:delay_enter=1ms \
-		"$$dir/bus.test" -test.run '^$$' -test.bench "BenchmarkPublishers|BenchmarkQuorum" -test.benchtime 2s
+		"$$dir/journal.test" -test.run '^$$' -test.bench "BenchmarkPublishers|BenchmarkQuorum" -test.benchtime 2s
 
 .PHONY: bench-peers
 bench-peers: ## Measure decisions next to Cedar and OPA, in a module of its own.

@@ -36,7 +36,7 @@ func (s *Service) identifyCaller(role toolcall.Role, m *nats.Msg) (caller, bool)
 
 func isOwnInbox(principal, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, InboxPrefix(principal)+".")
-	return ok && len(reply) <= jsapi.MaxSubject && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
+	return ok && len(reply) <= jsapi.MaxSubjectBytes && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
 }
 
 // warnOfForeignReply logs at most one line a second, because any client can send

@@ -111,7 +111,7 @@ func askEngine(ctx context.Context, nc *nats.Conn, role toolcall.Role, subject s
 	if err != nil {
 		return nil, false, err
 	}
-	ctx, cancel := jsapi.WithDefault(ctx, patience+hold)
+	ctx, cancel := jsapi.WithDefaultTimeout(ctx, patience+hold)
 	defer cancel()
 	for pause := jsapi.FirstPause; ; pause = min(2*pause, jsapi.MaxPause) {
 		reply, sent, err := askOnce(ctx, nc, role, subject, op, data, hold)

@@ -1,7 +1,8 @@
 // Package bus carries the requests of runtimes, people and workers over NATS: who may
 // publish and read what, the service that answers for an engine, and the clients and
 // workers that ask. It imports neither engine nor executor, and satisfies the interfaces
-// that they declare. Package journal below it stores what happened; the other
+// that they declare. Package journal below it stores what happened: a *journal.Journal is
+// the [TaskReader] and a *journal.Ledger the [AuditLedger] of a service. The other
 // subpackages hold the keys (keyfile), the logins (creds) and the embedded server (embed).
 //
 // # An engine on NATS

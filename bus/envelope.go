@@ -113,7 +113,7 @@ func encodeError(op string, err error, most int) []byte {
 // engines may send.
 func decodeReply(op *api.Operation, data []byte) (reply any, err error) {
 	var r replyEnvelope
-	err = strictjson.UnmarshalOpen(data, &r, strictjson.MaxBytes(jsapi.MaxMessage))
+	err = strictjson.UnmarshalOpen(data, &r, strictjson.MaxBytes(jsapi.MaxMessageBytes))
 	switch {
 	case err == nil && r.Error != nil:
 		return nil, r.Error
@@ -123,11 +123,11 @@ func decodeReply(op *api.Operation, data []byte) (reply any, err error) {
 		if _, typ := op.Types(); typ == reflect.TypeFor[struct{}]() {
 			reply = struct{}{}
 			if len(r.Body) > 0 { // it has no members
-				err = strictjson.Check(r.Body, strictjson.MaxBytes(jsapi.MaxMessage))
+				err = strictjson.Check(r.Body, strictjson.MaxBytes(jsapi.MaxMessageBytes))
 			}
 			break
 		}
-		reply, err = op.DecodeReply(jsapi.MaxMessage, r.Body)
+		reply, err = op.DecodeReply(jsapi.MaxMessageBytes, r.Body)
 	}
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInternal, Op: op.Name, What: "the engine's reply is unreadable", Hint: "use one version of engine and client", Err: err}

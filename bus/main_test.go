@@ -18,6 +18,9 @@ var (
 	_ engine.Signals     = (*bus.Signals)(nil)
 	_ api.Caller         = (*engine.Port)(nil)
 	_ bus.Observer       = (*engine.Engine)(nil)
+	_ bus.TaskReader     = (*journal.Journal)(nil)
+	_ bus.AuditLedger    = (*journal.Ledger)(nil)
+	_ journal.Auditing   = (*bus.Client)(nil)
 	_ executor.Transport = (*bus.Worker)(nil)
 )
 

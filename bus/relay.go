@@ -37,7 +37,7 @@ func pullFor(r NextRequest) jsapi.Pull {
 }
 
 // taskStates are the states that the engine passes on.
-var taskStates = map[jsapi.State]TaskState{jsapi.Waiting: TaskWaiting, jsapi.NoTask: TaskNone, jsapi.NoQueue: TaskNoQueue}
+var taskStates = map[jsapi.State]TaskState{jsapi.StateWaiting: TaskWaiting, jsapi.StateNoTask: TaskNone, jsapi.StateNoQueue: TaskNoQueue}
 
 // next waits for tasks and hands them to a worker.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
@@ -48,10 +48,10 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	ask := pullFor(r)
 	p, err := ask.Start(s.nc, NextSubject(s.space, who.queue))
 	if err != nil {
-		return jsapi.NotNow(err)
+		return jsapi.CannotFetch(err)
 	}
 	defer p.End(func(late *nats.Msg) {
-		if jsapi.StateOf(late) == jsapi.Task {
+		if jsapi.StateOf(late) == jsapi.StateTask {
 			s.sendFate(late.Reply, AckRelease, 0)
 		}
 	})
@@ -74,11 +74,11 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			}
 			silence.Reset(quiet)
 		case <-silence.C:
-			return jsapi.NotNow(errors.New("the server is silent"))
+			return jsapi.CannotFetch(errors.New("the server is silent"))
 		case <-p.Lost:
-			return jsapi.NotNow(nats.ErrDisconnected)
+			return jsapi.CannotFetch(nats.ErrDisconnected)
 		case <-ctx.Done():
-			return jsapi.NotNow(context.Cause(ctx))
+			return jsapi.CannotFetch(context.Cause(ctx))
 		}
 	}
 	h.waitUntilGone(ctx)
@@ -126,13 +126,13 @@ type sentTask struct {
 func (h *handing) passOn(ctx context.Context, got *nats.Msg) (workerGone bool, err error) {
 	state := jsapi.StateOf(got)
 	switch state {
-	case jsapi.Task:
+	case jsapi.StateTask:
 		return false, h.handOver(ctx, got)
-	case jsapi.Refused:
-		return false, jsapi.NotNow(fmt.Errorf("status %s %s", jsapi.OnlyHeader(got.Header, "Status"), jsapi.OnlyHeader(got.Header, "Description")))
-	case jsapi.Waiting:
+	case jsapi.StateRefused:
+		return false, jsapi.CannotFetch(fmt.Errorf("status %s %s", jsapi.OnlyHeader(got.Header, "Status"), jsapi.OnlyHeader(got.Header, "Description")))
+	case jsapi.StateWaiting:
 		h.hasQueue = true
-	case jsapi.NoQueue:
+	case jsapi.StateNoQueue:
 		if h.takeBack() || h.hasQueue {
 			return true, nil
 		}
@@ -146,7 +146,7 @@ func (h *handing) passOn(ctx context.Context, got *nats.Msg) (workerGone bool, e
 	// With a reply subject NATS reports "no responders" if the worker has gone, which ends
 	// the request.
 	h.s.sendState(h.m, h.p.Inbox, NextReply{State: taskStates[state]})
-	if state != jsapi.Waiting {
+	if state != jsapi.StateWaiting {
 		h.owed = 0
 	}
 	return false, nil
@@ -155,7 +155,7 @@ func (h *handing) passOn(ctx context.Context, got *nats.Msg) (workerGone bool, e
 func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 	h.owed--
 	record, err := h.s.tasks.TaskForWorker(ctx, h.who.queue, task)
-	if errors.Is(err, jsapi.ErrNotTask) {
+	if errors.Is(err, ErrNotTask) {
 		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
 		h.s.sendFate(task.Reply, AckDrop, 0)
 		h.s.sendState(h.m, h.p.Inbox, NextReply{State: TaskNone})
@@ -210,7 +210,7 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 	for {
 		select {
 		case got := <-h.p.Replies:
-			if jsapi.StateOf(got) == jsapi.NoQueue {
+			if jsapi.StateOf(got) == jsapi.StateNoQueue {
 				h.takeBack()
 				return
 			}
@@ -233,11 +233,11 @@ func (s *Service) sendFate(task string, verb AckVerb, delay time.Duration) {
 func ackBody(verb AckVerb, delay time.Duration) []byte {
 	switch verb {
 	case AckDone:
-		return []byte(jsapi.Done)
+		return []byte(jsapi.AckBody)
 	case AckDrop:
-		return []byte(jsapi.Drop)
+		return []byte(jsapi.TermBody)
 	}
-	return jsapi.Release(delay)
+	return jsapi.NakBody(delay)
 }
 
 // ackTask acknowledges, releases or drops a task for a worker of its queue.

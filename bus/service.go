@@ -41,7 +41,8 @@ type ServiceOptions struct {
 	// Auth is how the server authenticates names in subjects, for the record of each
 	// vote. Default: AuthSubject, the weakest.
 	Auth string
-	// Ledger lets auditors read records and proofs. If nil, they cannot.
+	// Ledger lets auditors read records and proofs: a *journal.Ledger. Without one, they
+	// cannot.
 	Ledger AuditLedger
 	// Keys returns the engines' signing keys for workers. Nil means no keys.
 	Keys func() toolcall.KeyRing
@@ -67,11 +68,14 @@ const (
 	AuthJWT = "nats-jwt"
 )
 
-// Tasks reads the tasks of a space for its workers. The journal of the space implements it.
-type Tasks interface {
+// ErrNotTask says that a message of a queue is not one of its tasks.
+var ErrNotTask = errors.New("it is not a task of this tool")
+
+// TaskReader reads the tasks of a space for its workers: a *journal.Journal.
+type TaskReader interface {
 	Space() toolcall.SpaceID
-	// TaskForWorker returns the event record that workers get for a message of a queue. The
-	// error of a message that is not a task of the queue has the text of jsapi.ErrNotTask.
+	// TaskForWorker returns the event record that workers get for a message of a queue. Its
+	// error wraps ErrNotTask if the message is not a task of the queue.
 	TaskForWorker(ctx context.Context, queue toolcall.Queue, task *nats.Msg) (message.RawJSON, error)
 }
 
@@ -87,7 +91,7 @@ type Service struct {
 	heard   *capacity.Pool       // of heartbeats
 	subs    []*nats.Subscription // besides those of the group
 	group   *group
-	tasks   Tasks
+	tasks   TaskReader
 
 	foreign     atomic.Int64 // requests with a foreign reply subject since they were last logged
 	foreignTold atomic.Int64 // when they were last logged, in Unix nanoseconds
@@ -102,15 +106,19 @@ type Service struct {
 	once              sync.Once
 }
 
-// Serve answers requests in the space of tasks until Close. surface returns the engine for a principal,
-// whose name NATS permissions guard. For a worker, queue is the queue in its subject,
-// and the surface must refuse to act for any other queue.
+// Serve answers the requests of a space until Close. tasks is the journal of the space.
+// surface returns the engine for a principal, whose name NATS permissions guard. For a
+// worker, queue is the queue in its subject, and the surface must refuse to act for any
+// other queue.
 //
 // Requests whose reply subject is not in the inbox of their principal are dropped: NATS
 // does not check reply subjects, so such a reply could be a message that the sender is not
 // allowed to publish.
-func Serve(ctx context.Context, nc *nats.Conn, tasks Tasks, surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller, o ServiceOptions) (*Service, error) {
+func Serve(ctx context.Context, nc *nats.Conn, tasks TaskReader, surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller, o ServiceOptions) (*Service, error) {
 	space := tasks.Space()
+	if err := CheckSpace(space); err != nil {
+		return nil, err
+	}
 	s := &Service{nc: nc, space: space, tasks: tasks, surface: surface, o: o, log: cmp.Or(o.Logger, noLog)}
 	s.o.Auth = cmp.Or(o.Auth, AuthSubject)
 	s.group = newGroup(s)

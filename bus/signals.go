@@ -143,7 +143,7 @@ func subscribe(ctx context.Context, c *Client, filter Subject, f func(s Subject,
 		return nil, jsapi.Error("subscribe", filter.String(), err)
 	}
 	stop := func() { _ = sub.Unsubscribe() } // fails only on a dead connection
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.FlushTimeout)
+	ctx, cancel := jsapi.WithDefaultTimeout(ctx, jsapi.FlushTimeout)
 	defer cancel()
 	if err := nc.FlushWithContext(ctx); err != nil {
 		stop()

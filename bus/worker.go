@@ -95,7 +95,7 @@ func (w *Worker) sendOnly(op *api.Operation, request any) error {
 }
 
 // Keys asks the engines for their signing keys, which are not trusted yet: see
-// [keyfile.Follower].
+// keyfile.Follower.
 func (w *Worker) Keys(ctx context.Context) (toolcall.KeyRing, error) {
 	rep, err := opKeys.Call(ctx, w, KeysRequest{})
 	return rep.Keys, err
@@ -196,7 +196,7 @@ func decodeNextReply(m *nats.Msg) (NextReply, error) {
 		} `json:"body"`
 		Error *message.Error `json:"error"`
 	}
-	err := strictjson.UnmarshalOpen(m.Data, &reply, strictjson.MaxBytes(jsapi.MaxMessage))
+	err := strictjson.UnmarshalOpen(m.Data, &reply, strictjson.MaxBytes(jsapi.MaxMessageBytes))
 	b := &reply.Body
 	r := NextReply{b.State, b.Subject, b.Task, b.Delivered, message.RawJSON(b.Record)}
 	switch {
@@ -237,7 +237,7 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 		return toolcall.Task{}, errors.New("it is not a task of this tool")
 	}
 	var rec toolcall.EventRecord
-	if err := strictjson.Unmarshal(got.Record, &rec, strictjson.MaxBytes(jsapi.MaxMessage)); err != nil {
+	if err := strictjson.Unmarshal(got.Record, &rec, strictjson.MaxBytes(jsapi.MaxMessageBytes)); err != nil {
 		return toolcall.Task{}, errtext.Because(checkNewer(got.Record), err)
 	}
 	if rec.V > toolcall.RecordVersion {
@@ -272,6 +272,6 @@ func versionOf(body []byte) (version int, ok bool) {
 	var f struct {
 		V int `json:"v"`
 	}
-	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(jsapi.MaxMessage))
+	err := strictjson.UnmarshalOpen(body, &f, strictjson.MaxBytes(jsapi.MaxMessageBytes))
 	return f.V, err == nil
 }

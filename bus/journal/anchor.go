@@ -127,26 +127,6 @@ func NewAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) *Anchor 
 	return &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
 }
 
-// LoadOrCreateSpaceKeys is [keyfile.LoadOrCreate] for a space with an anchor. It creates
-// the anchor before the keys: if keys have no anchor, a missing journal was lost, and if a
-// used anchor has no keys, they were lost.
-func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*keyfile.Keys, error) {
-	if _, err := os.Stat(keyPath); errors.Is(err, fs.ErrNotExist) {
-		if err := CreateAnchor(anchorPath); err != nil {
-			return nil, err
-		}
-		b, _, err := plainfile.Read(anchorPath, 2*anchorBlock)
-		switch {
-		case err != nil:
-			return nil, secretfile.Error("open anchor", anchorPath, err)
-		case string(b) == anchorText: // new
-		case !isFile(keyPath): // not even now: no other process created the anchor and then the keys
-			return nil, &message.Error{Code: message.CodeForeignStream, Op: "load engine keys", What: "the key file " + keyPath + " is missing, but the anchor " + anchorPath + " says that the journal exists", Hint: "restore the key file from a backup, or name it with --keys"}
-		}
-	}
-	return keyfile.LoadOrCreate(keyPath)
-}
-
 func isFile(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

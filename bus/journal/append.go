@@ -173,7 +173,7 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 	if err == nil {
 		return seq, nil
 	}
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.GiveUpAfter)
+	ctx, cancel := jsapi.WithDefaultTimeout(ctx, jsapi.GiveUpAfter)
 	defer cancel()
 	for pause := jsapi.FirstPause; ; pause = min(2*pause, electionPause) {
 		v := a.judgeError(ctx, err)

@@ -94,26 +94,6 @@ func (l archiver) scanReplies(ctx context.Context, progress func(done, all uint6
 	return s, err
 }
 
-// visitRecords visits the records of the stream after one sequence and up to another.
-func (rd reader) visitRecords(ctx context.Context, op string, after, through uint64, visit func(stored) error) error {
-	for after < through {
-		found, seen, err := rd.readPage(ctx, ">", after, maxPage)
-		if err != nil {
-			return jsapi.Error(op, "stream "+rd.stream, err)
-		}
-		for _, m := range found {
-			if m.seq > through {
-				return nil
-			}
-			if err := visit(m); err != nil {
-				return err
-			}
-		}
-		after = seen
-	}
-	return nil
-}
-
 // replyIn returns the reply that a message belongs to.
 func replyIn(subject string) (s bus.Subject, reply [2]bus.Token, ok bool) {
 	s, err := bus.ParseSubject(subject)
@@ -428,7 +408,7 @@ func (l archiver) delete(ctx context.Context, st jetstream.Stream, d deletion) e
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.GiveUpAfter)
+	ctx, cancel := jsapi.WithDefaultTimeout(ctx, jsapi.GiveUpAfter)
 	defer cancel()
 	var err error
 	if d.records == 1 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -134,28 +133,6 @@ func (l archiver) waitForEngines(ctx context.Context) error {
 		return jsapi.Error("archive", "wait until all engines know of it", context.Cause(ctx))
 	}
 	report(1, 1)
-	return nil
-}
-
-// setMetadata replaces a value in the metadata of the stream; text "" removes it. If was is not
-// "", only that value is replaced.
-func (j *Journal) setMetadata(ctx context.Context, key, was, text string) error {
-	info, err := j.store.leaderInfo(ctx)
-	if err != nil {
-		return err
-	}
-	config := info.Config
-	if now := config.Metadata[key]; now == text || was != "" && now != was {
-		return nil
-	}
-	config.Metadata = maps.Clone(config.Metadata)
-	delete(config.Metadata, key)
-	if text != "" {
-		config.Metadata[key] = text
-	}
-	if _, err := j.store.js.UpdateStream(ctx, config); err != nil {
-		return jsapi.Error("set metadata", "stream "+j.store.stream, err)
-	}
 	return nil
 }
 

@@ -119,6 +119,10 @@ func checkID(m stored, id string) error {
 	return nil
 }
 
+// strictBase64 refuses stray bits in the last character, which would be a second
+// spelling of the same MAC.
+var strictBase64 = base64.RawURLEncoding.Strict()
+
 // checkMAC checks that an engine wrote a record. A codec without keys leaves that to workers,
 // which verify the grant.
 func (c codec) checkMAC(s bus.Subject, m stored) error {
@@ -133,7 +137,7 @@ func (c codec) checkMAC(s bus.Subject, m stored) error {
 	if id != c.keys.ID() {
 		return fmt.Errorf("its MAC is from the unknown key %s", errtext.Quote(id))
 	}
-	mac, err := base64.RawURLEncoding.Strict().DecodeString(mac64)
+	mac, err := strictBase64.DecodeString(mac64)
 	if err != nil {
 		return errors.New("its MAC is not base64url")
 	}
@@ -169,7 +173,7 @@ func (c codec) decodeEvent(r *toolcall.JournalEntry, s bus.Subject, m stored) {
 	}
 	r.Key = toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
 	r.Runtime = runtime
-	if err := strictjson.Check(m.data, strictjson.MaxBytes(jsapi.MaxMessage)); err != nil {
+	if err := strictjson.Check(m.data, strictjson.MaxBytes(jsapi.MaxMessageBytes)); err != nil {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "it is not JSON", Err: err}
 		return
 	}

@@ -1,14 +1,32 @@
 // Package journal keeps what happens in a space on a JetStream stream, and proves it. It
 // satisfies the interfaces that engine declares, and does not import it.
 //
-//   - [Journal] appends event records and events, and delivers them in order to readers.
+//   - [Journal] appends event records and events, delivers them in order to readers, and
+//     hands out the tasks of queues. It says how durable it is and whether it is ready.
 //   - [Ledger] signs checkpoints over the journal, moves old records into archives
 //     ([ArchiveStore]), and gives auditors what they verify ([Auditing], [Proofs]).
-//   - [Recovery] accepts that records are lost; [BackUp] and [Restore] copy everything.
+//   - [Examine] says whether the journal is complete; an [Anchor] in a file knows its end.
+//     [Recovery] accepts that records are lost; [BackUp] and [Restore] copy everything.
 //   - [Outbox] hands event records to destinations outside, and [PolicyBucket] keeps the
-//     rule files of the space.
+//     rule files of the space, or those that say who is in which group.
 //   - [Snapshots] and [Verified] remember how far a process has read, so that it does not
 //     begin at the first record again.
+//
+// An engine opens a journal, and signs it:
+//
+//	j, err := journal.Open(ctx, nc, "default", keys, journal.Options{Durability: srv.Durability()})
+//	…
+//	ledger, err := journal.OpenLedger(ctx, j, journal.LedgerOptions{Engine: "engine-1"})
+//	…
+//	go ledger.Run(ctx, journal.Pace{})
+//
+// To read the code, begin with a record (codec.go, bases.go, chain.go) and its stream
+// (journal.go, stream.go, durability.go, replicas.go, room.go). Then writing (append.go,
+// publisher.go, batch.go, void.go, event.go), reading (reader.go, page.go, read.go, watch.go,
+// queue.go), signing (checkpoints.go, ledger.go, auditing.go, prove.go), loss (anchor.go,
+// guard.go, exam.go, examine.go, ranges.go, recovery.go), archives (archiver.go,
+// archivescan.go, archivewrite.go, archivestore.go, archivewarning.go, archives.go,
+// archivebucket.go), backup.go, and what is remembered (boundfile.go, snapshots.go).
 //
 // # Guarantees
 //

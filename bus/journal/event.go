@@ -74,7 +74,7 @@ func eventMsg(s bus.Subject, reply toolcall.Key, ev message.RawJSON, maxPayload 
 	var e struct {
 		ID string `json:"id"`
 	}
-	if err := strictjson.UnmarshalOpen(ev, &e, strictjson.MaxBytes(jsapi.MaxMessage)); err != nil {
+	if err := strictjson.UnmarshalOpen(ev, &e, strictjson.MaxBytes(jsapi.MaxMessageBytes)); err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, What: "it is not a JSON object", Err: err}
 	}
 	m := nats.NewMsg(s.String())
@@ -96,7 +96,7 @@ func eventMsg(s bus.Subject, reply toolcall.Key, ev message.RawJSON, maxPayload 
 // sendEvents publishes all events, then waits for all replies. A later event is stored
 // without an earlier one only if the stream filled up in between.
 func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.GiveUpAfter)
+	ctx, cancel := jsapi.WithDefaultTimeout(ctx, jsapi.GiveUpAfter)
 	defer cancel()
 	inbox := j.store.nc.NewInbox()
 	sub, err := j.store.nc.SubscribeSync(inbox)

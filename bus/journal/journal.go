@@ -3,12 +3,17 @@ package journal
 import (
 	"cmp"
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
+	"os"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
@@ -63,7 +68,7 @@ type Options struct {
 // All methods are safe for concurrent use. Closing the connection ends the journal,
 // which itself holds nothing to close.
 type Journal struct {
-	taskReader
+	*queues
 	space    toolcall.SpaceID
 	replicas int       // of the stream when it was opened, and of what the space stores later
 	created  time.Time // of the stream: a stream created at another time is another journal
@@ -74,7 +79,6 @@ type Journal struct {
 	claims   *claims
 	room     *room
 	storing  storing
-	queues   *queueSet
 	chain    *chain
 	voids    *voids
 
@@ -145,12 +149,12 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Opt
 	j := &Journal{
 		space: space, store: store, codec: codec{space: space, keys: keys, bases: newBases(store)}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},
-		queues: &queueSet{js: js, space: space}, chain: &chain{store: store}, log: cmp.Or(o.Logger, noLog),
+		chain:  &chain{store: store}, log: cmp.Or(o.Logger, noLog),
 	}
 	if j.pub == nil {
 		j.pub = NewBatched(nc, j.syncsEach)
 	}
-	j.taskReader = taskReader{j.codec}
+	j.queues = &queues{js: js, space: space, codec: j.codec}
 	j.guard = newGuard(store, j.codec, o)
 	j.codec.bases.archives = j.guard.archives
 	j.voids = &voids{store: store, codec: j.codec, archives: j.guard.archives}
@@ -205,3 +209,23 @@ func (j *Journal) Ready(ctx context.Context) error {
 // Reserve sets the function that returns how many bytes the open calls still need.
 // The journal keeps them free in addition to the head-room.
 func (j *Journal) Reserve(owed func() int64) { j.room.reserveOwed(owed) }
+
+// LoadOrCreateSpaceKeys is [keyfile.LoadOrCreate] for a space with an anchor. It creates
+// the anchor before the keys: if keys have no anchor, a missing journal was lost, and if a
+// used anchor has no keys, they were lost.
+func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*keyfile.Keys, error) {
+	if _, err := os.Stat(keyPath); errors.Is(err, fs.ErrNotExist) {
+		if err := CreateAnchor(anchorPath); err != nil {
+			return nil, err
+		}
+		b, _, err := plainfile.Read(anchorPath, 2*anchorBlock)
+		switch {
+		case err != nil:
+			return nil, secretfile.Error("open anchor", anchorPath, err)
+		case string(b) == anchorText: // new
+		case !isFile(keyPath): // not even now: no other process created the anchor and then the keys
+			return nil, &message.Error{Code: message.CodeForeignStream, Op: "load engine keys", What: "the key file " + keyPath + " is missing, but the anchor " + anchorPath + " says that the journal exists", Hint: "restore the key file from a backup, or name it with --keys"}
+		}
+	}
+	return keyfile.LoadOrCreate(keyPath)
+}

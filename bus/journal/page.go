@@ -8,14 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -70,7 +68,7 @@ func (rd reader) readBatch(ctx context.Context, filter string, from uint64, n in
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.GiveUpAfter)
+	ctx, cancel := jsapi.WithDefaultTimeout(ctx, jsapi.GiveUpAfter)
 	defer cancel()
 	for pause := jsapi.FirstPause; ; pause = min(2*pause, electionPause) {
 		out, err := rd.readBatchOnce(ctx, ask, n)
@@ -143,80 +141,130 @@ func lastHeader(h nats.Header, name string) string {
 	return ""
 }
 
-// History implements engine.Journal. It includes everything acknowledged before
-// the call.
-func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error) {
-	entity, err := j.codec.entityOf(key)
-	if err != nil {
-		return nil, err
-	}
-	return j.voids.readHistory(ctx, entity)
-}
-
-// Read implements engine.Journal; limit is at most 1000. Fewer records than the
-// limit mean the journal's end. It uses no consumer: it costs one small request if there
-// is nothing new, three if there is nothing new for this session.
-//
-// Records and events have different filters, which are read at the same time. The end of
-// the stream is read first, so that the two results match.
-func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
-	const op = "read session"
-	if _, err := j.codec.entityOf(session.SessionKey()); err != nil {
-		return nil, after, err
-	}
-	if limit <= 0 || limit > maxPage {
-		limit = maxPage
-	}
-	end, err := j.store.readEnd(ctx)
-	if err != nil {
-		return nil, after, jsapi.Error(op, errtext.Quote(session.String()), err)
-	}
-	if end <= after {
-		return nil, after, nil
-	}
-	var out []toolcall.JournalEntry
-	in := j.voids.newOrder(after)
-	for after < end && len(out) < limit {
-		found, through, err := j.readPages(ctx, bus.Encode(string(session.Session)), after, limit-len(out))
-		if err != nil {
-			return nil, after, jsapi.Error(op, errtext.Quote(session.String()), err)
-		}
-		after = min(through, end)
-		for _, m := range found {
-			if m.seq > after {
-				break
-			}
-			if j.guard.archives.isLeftOver(m.seq) {
-				continue
-			}
-			r, err := in.decode(ctx, m)
-			if err != nil {
-				return nil, after, err
-			}
-			if out = append(out, r); len(out) == limit {
-				return out, m.seq, nil
-			}
-		}
-	}
-	return out, after, nil
-}
-
-// readPages reads and merges records and events. Both are complete up to the returned
-// sequence.
-func (j *Journal) readPages(ctx context.Context, session bus.Token, after uint64, limit int) ([]stored, uint64, error) {
-	filters := [2]string{bus.SessionFilter(j.space, session), bus.Subject{Space: j.space, Kind: bus.KindEvent, Session: session}.String()}
-	var found [2][]stored
-	var through [2]uint64
-	var errs [2]error
+// eachAtOnce calls f for 0 to n-1 from several goroutines, and returns the first error.
+func eachAtOnce(ctx context.Context, goroutines, n int, f func(ctx context.Context, i int) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var next atomic.Int64
 	var wg sync.WaitGroup
-	for i, f := range filters {
-		wg.Go(func() { found[i], through[i], errs[i] = j.store.readPage(ctx, f, after, limit) })
+	for range min(goroutines, n) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(ctx, i); err != nil {
+					stop(err)
+				}
+			}
+		})
 	}
 	wg.Wait()
-	if err := errtext.Because(errs[0], errs[1]); err != nil {
-		return nil, 0, err
+	return context.Cause(ctx)
+}
+
+// readSeqs reads the messages at these sorted sequences from any replica, without those that
+// the stream lacks. Neighbours share a request.
+func (rd reader) readSeqs(ctx context.Context, seqs []uint64) (map[uint64]stored, error) {
+	runs := runsOf(seqs)
+	out := make(map[uint64]stored, len(seqs))
+	var mu sync.Mutex // guards out
+	put := func(m stored) {
+		mu.Lock()
+		defer mu.Unlock()
+		out[m.seq] = m
 	}
-	all := append(found[0], found[1]...)
-	slices.SortFunc(all, bySeq)
-	return all, min(through[0], through[1]), nil
+	err := eachAtOnce(ctx, snapshotReaders, len(runs), func(ctx context.Context, i int) error {
+		run := runs[i]
+		if len(run) > 1 {
+			all, err := rd.readBatch(ctx, ">", run[0], int(run[len(run)-1]-run[0])+1)
+			if err != nil {
+				return jsapi.Error("read records", fmt.Sprintf("records from %d", run[0]), err)
+			}
+			for _, m := range all {
+				if _, wanted := slices.BinarySearch(run, m.seq); wanted {
+					put(m)
+				}
+			}
+		}
+		for _, seq := range run { // read what the batch lacks: the replica was behind, or its answer was too long
+			mu.Lock()
+			_, have := out[seq]
+			mu.Unlock()
+			if have {
+				continue
+			}
+			switch m, err := rd.getAny(ctx, seq); {
+			case errors.Is(err, errNone):
+			case err != nil:
+				return jsapi.Error("read records", fmt.Sprintf("record %d", seq), err)
+			default:
+				put(m)
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// runsOf divides sequences into runs of neighbours.
+func runsOf(seqs []uint64) (runs [][]uint64) {
+	for begin, i := 0, 0; i < len(seqs); i++ {
+		if end := i + 1; end == len(seqs) || seqs[end]-seqs[i] > runGap || seqs[end]-seqs[begin] >= maxRun {
+			runs, begin = append(runs, seqs[begin:end]), end
+		}
+	}
+	return runs
+}
+
+// getAny reads one message from any replica, or from the leader if that replica lacks it.
+func (rd reader) getAny(ctx context.Context, seq uint64) (stored, error) {
+	if err := ctx.Err(); err != nil {
+		return stored{}, err
+	}
+	if m := rd.askAny(ctx, getRequest{Seq: seq}); m.seq == seq {
+		return m, nil
+	}
+	return rd.getSeq(ctx, seq)
+}
+
+// askAny asks any replica, which may be behind, for one message. The result has sequence 0
+// if there is none.
+func (rd reader) askAny(ctx context.Context, r getRequest) stored {
+	ctx, cancel := context.WithTimeout(ctx, jsapi.AttemptTimeout)
+	defer cancel()
+	ask, err := strictjson.Marshal(r)
+	if err != nil {
+		return stored{}
+	}
+	m, err := rd.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+rd.stream, ask)
+	if err != nil || lastHeader(m.Header, "Nats-Sequence") == "" {
+		return stored{}
+	}
+	found, err := storedOf(m)
+	if err != nil {
+		return stored{}
+	}
+	return found
+}
+
+// visitRecords visits the records of the stream after one sequence and up to another.
+func (rd reader) visitRecords(ctx context.Context, op string, after, through uint64, visit func(stored) error) error {
+	for after < through {
+		found, seen, err := rd.readPage(ctx, ">", after, maxPage)
+		if err != nil {
+			return jsapi.Error(op, "stream "+rd.stream, err)
+		}
+		for _, m := range found {
+			if m.seq > through {
+				return nil
+			}
+			if err := visit(m); err != nil {
+				return err
+			}
+		}
+		after = seen
+	}
+	return nil
 }

@@ -51,10 +51,12 @@ func queueText(q toolcall.Queue) string {
 	return text
 }
 
-// queueSet creates the consumers of queues and remembers when it saw each.
-type queueSet struct {
+// queues is the part of a journal that hands out the tasks of its queues. It remembers when
+// it saw the consumer of each.
+type queues struct {
 	js    jetstream.JetStream
 	space toolcall.SpaceID
+	codec codec
 
 	mu   sync.Mutex // guards seen
 	seen map[toolcall.Queue]time.Time
@@ -64,14 +66,14 @@ type queueSet struct {
 	waiting  map[string]int // by consumer
 }
 
-func (s *queueSet) isFresh(queue toolcall.Queue, now time.Time) bool {
+func (s *queues) isFresh(queue toolcall.Queue, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.seen[queue]
 	return ok && now.Sub(at) < ensureEvery
 }
 
-func (s *queueSet) noteSeen(queue toolcall.Queue, now time.Time) {
+func (s *queues) noteSeen(queue toolcall.Queue, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.seen == nil {
@@ -83,11 +85,7 @@ func (s *queueSet) noteSeen(queue toolcall.Queue, now time.Time) {
 // EnsureQueue creates the durable consumer from which the queue's workers pull, and
 // checks it again at most every half minute. A tool name over 180 bytes is refused
 // with CodeTooLarge, a consumer with other settings with CodeForeignStream.
-func (j *Journal) EnsureQueue(ctx context.Context, queue toolcall.Queue) error {
-	return j.queues.ensureQueue(ctx, queue)
-}
-
-func (s *queueSet) ensureQueue(ctx context.Context, queue toolcall.Queue) error {
+func (s *queues) EnsureQueue(ctx context.Context, queue toolcall.Queue) error {
 	const op = "prepare tool"
 	now := time.Now()
 	if s.isFresh(queue, now) {
@@ -108,11 +106,8 @@ func (s *queueSet) ensureQueue(ctx context.Context, queue toolcall.Queue) error 
 	return nil
 }
 
-// taskReader is the part of a journal that reads tasks.
-type taskReader struct{ codec codec }
-
 // RecordOf implements engine.TaskQueue.
-func (taskReader) RecordOf(task string) (seq uint64, stored time.Time) {
+func (*queues) RecordOf(task string) (seq uint64, stored time.Time) {
 	return jsapi.SequenceOf(task), jsapi.TimeOf(task)
 }
 
@@ -121,30 +116,30 @@ const moreWait = time.Second
 
 // TakeTasks implements engine.TaskQueue. Waiting clients get tasks in the order in which
 // they asked.
-func (j *Journal) TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error) {
-	out, err := j.pullTasks(ctx, queue, jsapi.Pull{Expires: wait.Nanoseconds(), Batch: 1}, wait+jsapi.MaxSilence)
+func (s *queues) TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error) {
+	out, err := s.pullTasks(ctx, queue, jsapi.Pull{Expires: wait.Nanoseconds(), Batch: 1}, wait+jsapi.MaxSilence)
 	if len(out) > 0 && err == nil && limit > 1 {
-		more, _ := j.pullTasks(ctx, queue, jsapi.Pull{Batch: limit - 1, NoWait: true}, moreWait) // after an error there are just no more
+		more, _ := s.pullTasks(ctx, queue, jsapi.Pull{Batch: limit - 1, NoWait: true}, moreWait) // after an error there are just no more
 		out = append(out, more...)
 	}
 	if ctx.Err() != nil { // the client has gone
-		j.returnTasks(out)
-		return nil, jsapi.NotNow(context.Cause(ctx))
+		s.returnTasks(out)
+		return nil, jsapi.CannotFetch(context.Cause(ctx))
 	}
 	return out, err
 }
 
 // pullTasks sends one request and collects its tasks until the server says that there
 // are no more.
-func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask jsapi.Pull, patience time.Duration) (out []toolcall.OfferedTask, err error) {
-	nc := j.queues.js.Conn()
-	p, err := ask.Start(nc, bus.NextSubject(j.space, queue))
+func (s *queues) pullTasks(ctx context.Context, queue toolcall.Queue, ask jsapi.Pull, patience time.Duration) (out []toolcall.OfferedTask, err error) {
+	nc := s.js.Conn()
+	p, err := ask.Start(nc, bus.NextSubject(s.space, queue))
 	if err != nil {
-		return nil, jsapi.NotNow(err)
+		return nil, jsapi.CannotFetch(err)
 	}
 	defer p.End(func(late *nats.Msg) {
-		if jsapi.StateOf(late) == jsapi.Task {
-			_ = nc.Publish(late.Reply, jsapi.Release(0)) // if lost, it returns after ackWait
+		if jsapi.StateOf(late) == jsapi.StateTask {
+			_ = nc.Publish(late.Reply, jsapi.NakBody(0)) // if lost, it returns after ackWait
 		}
 	})
 	over := time.After(patience)
@@ -152,38 +147,38 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask jsapi
 		select {
 		case m := <-p.Replies:
 			switch jsapi.StateOf(m) {
-			case jsapi.Waiting:
-			case jsapi.Task:
-				record, err := j.TaskForWorker(ctx, queue, m)
-				if errors.Is(err, jsapi.ErrNotTask) {
-					_ = nc.Publish(m.Reply, []byte(jsapi.Drop)) // if lost, it returns
+			case jsapi.StateWaiting:
+			case jsapi.StateTask:
+				record, err := s.TaskForWorker(ctx, queue, m)
+				if errors.Is(err, bus.ErrNotTask) {
+					_ = nc.Publish(m.Reply, []byte(jsapi.TermBody)) // if lost, it returns
 					return out, nil
 				}
 				if err != nil {
-					_ = nc.Publish(m.Reply, jsapi.Release(jsapi.MaxPause)) // if lost, it returns after ackWait
+					_ = nc.Publish(m.Reply, jsapi.NakBody(jsapi.MaxPause)) // if lost, it returns after ackWait
 					return out, nil
 				}
 				out = append(out, toolcall.OfferedTask{Task: m.Reply, Delivered: jsapi.Deliveries(m.Reply), Record: record})
-			case jsapi.NoTask, jsapi.NoQueue:
+			case jsapi.StateNoTask, jsapi.StateNoQueue:
 				return out, nil
 			default:
-				return out, jsapi.NotNow(nil)
+				return out, jsapi.CannotFetch(nil)
 			}
 		case <-over:
 			return out, nil
 		case <-p.Lost:
-			return out, jsapi.NotNow(nats.ErrDisconnected)
+			return out, jsapi.CannotFetch(nats.ErrDisconnected)
 		case <-ctx.Done():
-			j.returnTasks(out)
-			return nil, jsapi.NotNow(context.Cause(ctx))
+			s.returnTasks(out)
+			return nil, jsapi.CannotFetch(context.Cause(ctx))
 		}
 	}
 	return out, nil
 }
 
-func (j *Journal) returnTasks(tasks []toolcall.OfferedTask) {
+func (s *queues) returnTasks(tasks []toolcall.OfferedTask) {
 	for _, t := range tasks {
-		_ = j.queues.js.Conn().Publish(t.Task, jsapi.Release(0)) // if lost, it returns after ackWait
+		_ = s.js.Conn().Publish(t.Task, jsapi.NakBody(0)) // if lost, it returns after ackWait
 	}
 }
 
@@ -192,14 +187,13 @@ const listeningFor = 2 * time.Second
 
 // CountListening implements engine.TaskQueue. All consumers of the stream are read at
 // once, at most every two seconds.
-func (j *Journal) CountListening(ctx context.Context, queues []toolcall.Queue) (map[toolcall.Queue]int, error) {
-	s := j.queues
+func (s *queues) CountListening(ctx context.Context, queues []toolcall.Queue) (map[toolcall.Queue]int, error) {
 	s.counting.Lock()
 	defer s.counting.Unlock()
 	if now := time.Now(); now.Sub(s.counted) > listeningFor {
-		st, err := s.js.Stream(ctx, bus.StreamName(j.space))
+		st, err := s.js.Stream(ctx, bus.StreamName(s.space))
 		if err != nil {
-			return nil, jsapi.Error("count workers", "stream "+bus.StreamName(j.space), err)
+			return nil, jsapi.Error("count workers", "stream "+bus.StreamName(s.space), err)
 		}
 		waiting := map[string]int{}
 		list := st.ListConsumers(ctx)
@@ -207,7 +201,7 @@ func (j *Journal) CountListening(ctx context.Context, queues []toolcall.Queue) (
 			waiting[c.Name] = c.NumWaiting
 		}
 		if err := list.Err(); err != nil {
-			return nil, jsapi.Error("count workers", "stream "+bus.StreamName(j.space), err)
+			return nil, jsapi.Error("count workers", "stream "+bus.StreamName(s.space), err)
 		}
 		s.waiting, s.counted = waiting, now
 	}
@@ -220,24 +214,24 @@ func (j *Journal) CountListening(ctx context.Context, queues []toolcall.Queue) (
 
 // DropTask implements engine.TaskQueue. If the message is lost, the task returns
 // after ackWait.
-func (j *Journal) DropTask(queue toolcall.Queue, task string) {
-	if jsapi.IsTask(task, bus.StreamName(j.space), bus.ConsumerName(queue)) {
-		_ = j.queues.js.Conn().Publish(task, []byte(jsapi.Done))
+func (s *queues) DropTask(queue toolcall.Queue, task string) {
+	if jsapi.IsTask(task, bus.StreamName(s.space), bus.ConsumerName(queue)) {
+		_ = s.js.Conn().Publish(task, []byte(jsapi.AckBody))
 	}
 }
 
 // AckTask implements engine.TaskQueue.
-func (j *Journal) AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error {
-	if !jsapi.IsTask(r.Task, bus.StreamName(j.space), bus.ConsumerName(queue)) {
+func (s *queues) AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error {
+	if !jsapi.IsTask(r.Task, bus.StreamName(s.space), bus.ConsumerName(queue)) {
 		return &message.Error{Code: message.CodeInvalid, Op: "ack", What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the task member of the reply to next"}
 	}
-	body := []byte(jsapi.Done)
+	body := []byte(jsapi.AckBody)
 	if r.Return {
-		body = jsapi.Release(time.Duration(min(max(0, r.DelayMS), jsapi.MaxDelay.Milliseconds())) * time.Millisecond)
+		body = jsapi.NakBody(time.Duration(min(max(0, r.DelayMS), jsapi.MaxDelay.Milliseconds())) * time.Millisecond)
 	}
 	ctx, cancel := context.WithTimeout(ctx, jsapi.AttemptTimeout)
 	defer cancel()
-	if _, err := j.queues.js.Conn().RequestWithContext(ctx, r.Task, body); err != nil {
+	if _, err := s.js.Conn().RequestWithContext(ctx, r.Task, body); err != nil {
 		return jsapi.Error("ack", "a task of "+queue.String(), err)
 	}
 	return nil
@@ -246,20 +240,20 @@ func (j *Journal) AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.
 // TaskForWorker returns the task as workers get it: the whole event record, without the
 // explanation of the decision. It does not verify the task: the worker verifies its grant.
 // A record that this engine cannot read goes to the worker unchanged, if it is JSON.
-func (r taskReader) TaskForWorker(ctx context.Context, queue toolcall.Queue, task *nats.Msg) (message.RawJSON, error) {
-	if s, err := bus.ParseSubject(task.Subject); err != nil || s.Kind != bus.KindWork || s.Space != r.codec.space || s.Tool != bus.EncodeQueue(queue) {
-		return nil, errtext.Because(jsapi.ErrNotTask, err)
+func (s *queues) TaskForWorker(ctx context.Context, queue toolcall.Queue, task *nats.Msg) (message.RawJSON, error) {
+	if at, err := bus.ParseSubject(task.Subject); err != nil || at.Kind != bus.KindWork || at.Space != s.space || at.Tool != bus.EncodeQueue(queue) {
+		return nil, errtext.Because(bus.ErrNotTask, err)
 	}
 	seq := jsapi.SequenceOf(task.Reply)
-	c := r.codec
+	c := s.codec
 	c.bases.store.noteSeen(seq)
 	if known := c.bases.get(seq); known != nil {
 		return strictjson.Marshal(known.Record)
 	}
-	if err := strictjson.Check(task.Data, strictjson.MaxBytes(jsapi.MaxMessage)); err != nil {
-		return nil, errtext.Because(jsapi.ErrNotTask, err)
+	if err := strictjson.Check(task.Data, strictjson.MaxBytes(jsapi.MaxMessageBytes)); err != nil {
+		return nil, errtext.Because(bus.ErrNotTask, err)
 	}
-	if s, err := toolcall.DecodeStored(task.Data); err != nil || !s.IsCompact() {
+	if stored, err := toolcall.DecodeStored(task.Data); err != nil || !stored.IsCompact() {
 		return withoutExplanation(task.Data), nil //nolint:nilerr // the worker says what is wrong with it
 	}
 	c.keys = nil

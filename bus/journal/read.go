@@ -5,252 +5,15 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync/atomic"
-	"time"
+	"sync"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
-	"github.com/askance-dev/askance/internal/sleep"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// reader reads one stream of the space: its journal, or its checkpoints.
-type reader struct {
-	nc     *nats.Conn
-	js     jetstream.JetStream
-	stream string
-	lag    *lag // nil: not known
-}
-
-// lag is how far the leader of a replicated stream is behind what other servers delivered. An
-// answer of a leader that is behind could undo what this process knows already.
-type lag struct {
-	on            atomic.Bool // the stream is replicated
-	seen, reached atomic.Uint64
-}
-
-// noteSeen notes that a server has the record at seq.
-func (rd reader) noteSeen(seq uint64) {
-	if rd.lag != nil && rd.lag.on.Load() {
-		raiseTo(&rd.lag.seen, seq)
-	}
-}
-
-// noteReached notes that the leader has the record at seq.
-func (rd reader) noteReached(seq uint64) {
-	if rd.lag != nil {
-		raiseTo(&rd.lag.reached, seq)
-	}
-}
-
-// isBehind reports whether the leader may lack a record that was seen, and up to where.
-func (rd reader) isBehind() (seen uint64, behind bool) {
-	if rd.lag == nil {
-		return 0, false
-	}
-	seen = rd.lag.seen.Load()
-	return seen, rd.lag.reached.Load() < seen
-}
-
-func raiseTo(mark *atomic.Uint64, seq uint64) {
-	for last := mark.Load(); seq > last && !mark.CompareAndSwap(last, seq); last = mark.Load() {
-	}
-}
-
-var errNone = errors.New("no message found")
-
-// getRequest asks the stream's leader for one message. A direct get may be answered by a
-// follower, which can be behind.
-type getRequest struct {
-	Seq     uint64 `json:"seq,omitzero"`
-	LastFor string `json:"last_by_subj,omitzero"`
-	NextFor string `json:"next_by_subj,omitzero"`
-}
-
-type getReply struct {
-	Error   *jetstream.APIError `json:"error"`
-	Message *struct {
-		Subject string    `json:"subject"`
-		Seq     uint64    `json:"seq"`
-		Header  []byte    `json:"hdrs"`
-		Data    []byte    `json:"data"`
-		Time    time.Time `json:"time"`
-	} `json:"message"`
-}
-
-// get reads one message from the leader, and repeats the request until it is answered. It first
-// waits until the leader has what other servers delivered.
-func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
-	ask, err := strictjson.Marshal(r)
-	if err != nil {
-		return stored{}, err
-	}
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.GiveUpAfter)
-	defer cancel()
-	if _, behind := rd.isBehind(); behind {
-		_, _ = rd.lookUpStream(ctx) // it waits for the leader; the read below meets the same errors
-	}
-	for pause := jsapi.FirstPause; ; pause = min(2*pause, electionPause) {
-		m, err := rd.getOnce(ctx, ask)
-		rd.noteReached(m.seq)
-		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || sleep.For(ctx, jsapi.RandomPause(pause)) != nil {
-			return m, err
-		}
-	}
-}
-
-func canRetryRead(err error) bool {
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return jsapi.IsTransient(int(api.ErrorCode))
-	}
-	return !errors.Is(err, errNone) && !errors.Is(err, errGarbled)
-}
-
-var errGarbled = errors.New("the server's reply is unreadable")
-
-func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
-	ctx, cancel := context.WithTimeout(ctx, jsapi.AttemptTimeout)
-	defer cancel()
-	reply, err := rd.requestUntilAnswered(ctx, "$JS.API.STREAM.MSG.GET."+rd.stream, ask)
-	if err != nil {
-		return stored{}, err
-	}
-	var r getReply
-	if err := strictjson.UnmarshalOpen(reply.Data, &r, strictjson.MaxBytes(jsapi.MaxMessage)); err != nil {
-		return stored{}, errtext.Because(errGarbled, err)
-	}
-	switch {
-	case r.Error != nil && r.Error.ErrorCode == jsapi.CodeNoMessage:
-		return stored{}, errNone
-	case r.Error != nil:
-		return stored{}, r.Error
-	case r.Message == nil:
-		return stored{}, errGarbled
-	}
-	m := stored{subject: r.Message.Subject, seq: r.Message.Seq, time: r.Message.Time, data: r.Message.Data}
-	if len(r.Message.Header) > 0 {
-		if m.header, err = nats.DecodeHeadersMsg(r.Message.Header); err != nil {
-			m.header = nil // no engine wrote a message without readable headers
-		}
-	}
-	return m, nil
-}
-
-// requestUntilAnswered sends a read-only request, again and again until one of them is
-// answered.
-func (rd reader) requestUntilAnswered(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
-	first, cancel := context.WithTimeout(ctx, readAgain)
-	reply, err := rd.nc.RequestWithContext(first, subject, body)
-	silent := first.Err() != nil && ctx.Err() == nil
-	cancel()
-	if err == nil || !silent {
-		return reply, err
-	}
-	type answer struct {
-		m   *nats.Msg
-		err error
-	}
-	answers := make(chan answer, 1)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	again := time.NewTicker(readAgain)
-	defer again.Stop()
-	for {
-		go func() {
-			m, err := rd.nc.RequestWithContext(ctx, subject, body)
-			select {
-			case answers <- answer{m, err}:
-			case <-ctx.Done():
-			}
-		}()
-		select {
-		case a := <-answers:
-			return a.m, a.err
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-again.C:
-		}
-	}
-}
-
-// streamInfo returns the stream's state, or nil if there is no such stream.
-func (rd reader) streamInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
-	st, err := rd.lookUpStream(ctx)
-	switch {
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return nil, nil
-	case isOffline(err):
-		return nil, &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the server does not serve the stream " + rd.stream + " because it cannot read its files",
-			Hint: "nothing runs on it: inspect it with askance journal check, repair its files with askance journal accept-loss, or restore a backup", Err: err}
-	case err != nil:
-		return nil, jsapi.Error("check journal", "stream "+rd.stream, err)
-	}
-	return st.CachedInfo(), nil
-}
-
-// lookUpStream asks for the stream's info until a server answers: during an election, none
-// does. It waits a while for a leader that is behind, but only once: records that it lacks for
-// longer can be lost, and the examination that finds this must not wait for them.
-func (rd reader) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.GiveUpAfter)
-	defer cancel()
-	seen, _ := rd.isBehind()
-	for began := time.Now(); ; {
-		one, end := context.WithTimeout(ctx, jsapi.AttemptTimeout)
-		st, err := rd.js.Stream(one, rd.stream)
-		end()
-		if err == nil && rd.lag != nil {
-			info := st.CachedInfo()
-			rd.noteReached(info.State.LastSeq)
-			if info.Config.Replicas > 1 {
-				rd.lag.on.Store(true)
-			}
-			if reached := rd.lag.reached.Load(); reached < seen {
-				if time.Since(began) < jsapi.AttemptTimeout && sleep.For(ctx, jsapi.FirstPause) == nil {
-					continue
-				}
-				rd.lag.seen.CompareAndSwap(seen, reached)
-			}
-		}
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return st, err
-		}
-	}
-}
-
-// isOffline reports whether the server stopped a stream because it cannot read its
-// files.
-func isOffline(err error) bool {
-	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && api.ErrorCode == streamOffline
-}
-
-// streamOffline is the server's error code for such a stream.
-const streamOffline = 10194
-
-// leaderInfo returns the stream's info from its leader. Unlike streamInfo, it fails if
-// the stream is missing.
-func (rd reader) leaderInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
-	st, err := rd.lookUpStream(ctx)
-	if err != nil {
-		return nil, jsapi.Error("look at journal", "stream "+rd.stream, err)
-	}
-	return st.CachedInfo(), nil
-}
-
-func (rd reader) getSeq(ctx context.Context, seq uint64) (stored, error) {
-	return rd.get(ctx, getRequest{Seq: seq})
-}
-
-// next returns the first message after a sequence that matches the filter.
-func (rd reader) next(ctx context.Context, filter string, after uint64) (stored, error) {
-	return rd.get(ctx, getRequest{Seq: after + 1, NextFor: filter})
-}
 
 // Head returns the sequence of the journal's last record, or 0 if it has none.
 func (j *Journal) Head(ctx context.Context) (uint64, error) {
@@ -259,19 +22,6 @@ func (j *Journal) Head(ctx context.Context) (uint64, error) {
 		return 0, jsapi.Error("read the journal's end", "stream "+j.store.stream, err)
 	}
 	return seq, nil
-}
-
-// readEnd returns the sequence of the stream's last message, or 0 if it has none.
-func (rd reader) readEnd(ctx context.Context) (uint64, error) {
-	m, err := rd.get(ctx, getRequest{LastFor: ">"})
-	if !errors.Is(err, errNone) {
-		return m.seq, err
-	}
-	st, err := rd.js.Stream(ctx, rd.stream) // empty, or the last message was deleted
-	if err != nil {
-		return 0, err
-	}
-	return st.CachedInfo().State.LastSeq, nil
 }
 
 // tailState describes what follows a sequence in an entity.
@@ -455,4 +205,82 @@ func (c codec) entityOf(key toolcall.Key) (bus.Entity, error) {
 		err = unknownKey("find entity", key)
 	}
 	return entity, err
+}
+
+// History implements engine.Journal. It includes everything acknowledged before
+// the call.
+func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error) {
+	entity, err := j.codec.entityOf(key)
+	if err != nil {
+		return nil, err
+	}
+	return j.voids.readHistory(ctx, entity)
+}
+
+// Read implements engine.Journal; limit is at most 1000. Fewer records than the
+// limit mean the journal's end. It uses no consumer: it costs one small request if there
+// is nothing new, three if there is nothing new for this session.
+//
+// Records and events have different filters, which are read at the same time. The end of
+// the stream is read first, so that the two results match.
+func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
+	const op = "read session"
+	if _, err := j.codec.entityOf(session.SessionKey()); err != nil {
+		return nil, after, err
+	}
+	if limit <= 0 || limit > maxPage {
+		limit = maxPage
+	}
+	end, err := j.store.readEnd(ctx)
+	if err != nil {
+		return nil, after, jsapi.Error(op, errtext.Quote(session.String()), err)
+	}
+	if end <= after {
+		return nil, after, nil
+	}
+	var out []toolcall.JournalEntry
+	in := j.voids.newOrder(after)
+	for after < end && len(out) < limit {
+		found, through, err := j.readPages(ctx, bus.Encode(string(session.Session)), after, limit-len(out))
+		if err != nil {
+			return nil, after, jsapi.Error(op, errtext.Quote(session.String()), err)
+		}
+		after = min(through, end)
+		for _, m := range found {
+			if m.seq > after {
+				break
+			}
+			if j.guard.archives.isLeftOver(m.seq) {
+				continue
+			}
+			r, err := in.decode(ctx, m)
+			if err != nil {
+				return nil, after, err
+			}
+			if out = append(out, r); len(out) == limit {
+				return out, m.seq, nil
+			}
+		}
+	}
+	return out, after, nil
+}
+
+// readPages reads and merges records and events. Both are complete up to the returned
+// sequence.
+func (j *Journal) readPages(ctx context.Context, session bus.Token, after uint64, limit int) ([]stored, uint64, error) {
+	filters := [2]string{bus.SessionFilter(j.space, session), bus.Subject{Space: j.space, Kind: bus.KindEvent, Session: session}.String()}
+	var found [2][]stored
+	var through [2]uint64
+	var errs [2]error
+	var wg sync.WaitGroup
+	for i, f := range filters {
+		wg.Go(func() { found[i], through[i], errs[i] = j.store.readPage(ctx, f, after, limit) })
+	}
+	wg.Wait()
+	if err := errtext.Because(errs[0], errs[1]); err != nil {
+		return nil, 0, err
+	}
+	all := append(found[0], found[1]...)
+	slices.SortFunc(all, bySeq)
+	return all, min(through[0], through[1]), nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/bus/keyfile"
-	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -19,120 +18,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
-
-// Examine compares a space's journal, which may be missing, with its
-// checkpoints and its anchor, and reads every record. It changes nothing.
-func Examine(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
-	j, err := newJournal(nc, space, keys, Options{Anchor: anchor})
-	if err != nil {
-		return nil, err
-	}
-	x, err := j.guard.examineJournal(ctx)
-	if err != nil || x.stream == nil {
-		return x, err
-	}
-	if err := checkStream("check journal", x.stream.Config, streamConfig(space, keys.ID(), StreamOptions{})); err != nil {
-		return nil, err
-	}
-	return x, j.guard.readAll(ctx, x)
-}
-
-// Compare is ExamineJournal, but it reads only the records that checkpoints or the
-// anchor name. A verification reads the rest.
-func Compare(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
-	j, err := newJournal(nc, space, keys, Options{Anchor: anchor})
-	if err != nil {
-		return nil, err
-	}
-	return j.guard.examineJournal(ctx)
-}
-
-// readAll reads every record, because the server can count records that it cannot
-// read.
-func (g *guard) readAll(ctx context.Context, x *Exam) error {
-	bad, err := g.findUnreadable(ctx, x, x.Last, 0)
-	if err == nil && x.addUnreadable(bad) {
-		x.Lost = g.checkpoints.lostSubjects(ctx, x)
-	}
-	return err
-}
-
-// findUnreadable reads the records up to through, with a pause after each page, and
-// returns those that the server counts but does not deliver.
-func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pause time.Duration) (bad ranges, err error) {
-	single := 0 // records to read one by one, because an unreadable record fails its page
-	for at := uint64(0); at < through; {
-		if single == 0 {
-			page, end := context.WithTimeout(ctx, jsapi.AttemptTimeout)
-			found, last, err := g.store.readPage(page, ">", at, maxPage)
-			end()
-			if ctx.Err() != nil || pause > 0 && sleep.For(ctx, pause) != nil {
-				return nil, context.Cause(ctx)
-			}
-			if err == nil && len(found) > 0 && x.missing.coversWith(at, found) {
-				at = min(last, found[len(found)-1].seq)
-				continue
-			}
-			single = maxPage
-		}
-		single--
-		if next := x.missing.endOfRun(at); next > at {
-			at = next
-			continue
-		}
-		at++
-		switch _, err := g.store.getSeq(ctx, at); {
-		case err == nil:
-		case !errors.Is(err, errNone):
-			return nil, jsapi.Error("check journal", "read the journal", err)
-		case !x.missing.has(at, at) && !x.isInHole(at):
-			more, err := g.examineNewer(ctx, x)
-			if err != nil {
-				return nil, err
-			}
-			if more { // it may have been archived meanwhile
-				single, at = 0, at-1
-				continue
-			}
-			bad = bad.withRanges(proof.Range{From: at, Through: at})
-		}
-	}
-	return bad, nil
-}
-
-// examineNewer adds to x what archives have removed that were announced since, and reports
-// whether there are any.
-func (g *guard) examineNewer(ctx context.Context, x *Exam) (bool, error) {
-	last, err := g.checkpoints.readNewest(ctx)
-	if errors.Is(err, errNone) || err == nil && last.archiveCount() <= uint64(x.archives) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	fresh, err := g.examineOnce(ctx)
-	if err != nil {
-		return false, err
-	}
-	if fresh.archives <= x.archives { // the checkpoints could not be read now
-		return false, jsapi.Error("check journal", "read the checkpoints", errGarbled)
-	}
-	x.archives, x.missing = fresh.archives, fresh.missing
-	return true, nil
-}
-
-// addUnreadable adds a flaw for each range, and reports whether there is one.
-func (x *Exam) addUnreadable(bad ranges) bool {
-	for _, r := range bad {
-		x.OK = false
-		what := "record %s is unreadable"
-		if r.From != r.Through {
-			what = "records %s are unreadable"
-		}
-		x.addFlaw(FlawUnreadable, r.From, r.Through, what, r)
-	}
-	return len(bad) > 0
-}
 
 // Recovery makes a damaged journal usable again after an operator accepted its
 // losses: BeginRecovery, Prepare, close open calls with Journal and CloseLost, then

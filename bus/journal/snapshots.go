@@ -2,17 +2,13 @@ package journal
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/jsapi"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -114,83 +110,6 @@ func (s *Snapshots) readPart(ctx context.Context, seqs []uint64, out []toolcall.
 	})
 }
 
-// eachAtOnce calls f for 0 to n-1 from several goroutines, and returns the first error.
-func eachAtOnce(ctx context.Context, goroutines, n int, f func(ctx context.Context, i int) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(goroutines, n) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := f(ctx, i); err != nil {
-					stop(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return context.Cause(ctx)
-}
-
-// readSeqs reads the messages at these sorted sequences from any replica, without those that
-// the stream lacks. Neighbours share a request.
-func (rd reader) readSeqs(ctx context.Context, seqs []uint64) (map[uint64]stored, error) {
-	runs := runsOf(seqs)
-	out := make(map[uint64]stored, len(seqs))
-	var mu sync.Mutex // guards out
-	put := func(m stored) {
-		mu.Lock()
-		defer mu.Unlock()
-		out[m.seq] = m
-	}
-	err := eachAtOnce(ctx, snapshotReaders, len(runs), func(ctx context.Context, i int) error {
-		run := runs[i]
-		if len(run) > 1 {
-			all, err := rd.readBatch(ctx, ">", run[0], int(run[len(run)-1]-run[0])+1)
-			if err != nil {
-				return jsapi.Error("read records", fmt.Sprintf("records from %d", run[0]), err)
-			}
-			for _, m := range all {
-				if _, wanted := slices.BinarySearch(run, m.seq); wanted {
-					put(m)
-				}
-			}
-		}
-		for _, seq := range run { // read what the batch lacks: the replica was behind, or its answer was too long
-			mu.Lock()
-			_, have := out[seq]
-			mu.Unlock()
-			if have {
-				continue
-			}
-			switch m, err := rd.getAny(ctx, seq); {
-			case errors.Is(err, errNone):
-			case err != nil:
-				return jsapi.Error("read records", fmt.Sprintf("record %d", seq), err)
-			default:
-				put(m)
-			}
-		}
-		return nil
-	})
-	return out, err
-}
-
-// runsOf divides sequences into runs of neighbours.
-func runsOf(seqs []uint64) (runs [][]uint64) {
-	for begin, i := 0, 0; i < len(seqs); i++ {
-		if end := i + 1; end == len(seqs) || seqs[end]-seqs[i] > runGap || seqs[end]-seqs[begin] >= maxRun {
-			runs, begin = append(runs, seqs[begin:end]), end
-		}
-	}
-	return runs
-}
-
 // Check implements engine.Snapshots. A record that the server counts but does not deliver
 // ends the journal.
 func (s *Snapshots) Check(ctx context.Context, through uint64) error {
@@ -207,35 +126,4 @@ func (s *Snapshots) Check(ctx context.Context, through uint64) error {
 		return err
 	}
 	return g.refuseFlaws(x)
-}
-
-// getAny reads one message from any replica, or from the leader if that replica lacks it.
-func (rd reader) getAny(ctx context.Context, seq uint64) (stored, error) {
-	if err := ctx.Err(); err != nil {
-		return stored{}, err
-	}
-	if m := rd.askAny(ctx, getRequest{Seq: seq}); m.seq == seq {
-		return m, nil
-	}
-	return rd.getSeq(ctx, seq)
-}
-
-// askAny asks any replica, which may be behind, for one message. The result has sequence 0
-// if there is none.
-func (rd reader) askAny(ctx context.Context, r getRequest) stored {
-	ctx, cancel := context.WithTimeout(ctx, jsapi.AttemptTimeout)
-	defer cancel()
-	ask, err := strictjson.Marshal(r)
-	if err != nil {
-		return stored{}
-	}
-	m, err := rd.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+rd.stream, ask)
-	if err != nil || lastHeader(m.Header, "Nats-Sequence") == "" {
-		return stored{}
-	}
-	found, err := storedOf(m)
-	if err != nil {
-		return stored{}
-	}
-	return found
 }

@@ -103,7 +103,7 @@ func createOrCheck(ctx context.Context, js jetstream.JetStream, op string, want 
 
 // createStream sends the request again if it gets no answer: servers that elect a leader lose it.
 func createStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
-	ctx, cancel := jsapi.WithDefault(ctx, jsapi.GiveUpAfter)
+	ctx, cancel := jsapi.WithDefaultTimeout(ctx, jsapi.GiveUpAfter)
 	defer cancel()
 	for {
 		one, end := context.WithTimeout(ctx, jsapi.GiveUpAfter/2)
@@ -198,4 +198,26 @@ func findOverlap(ctx context.Context, js jetstream.JetStream, subjects []string)
 		}
 	}
 	return "another stream"
+}
+
+// setMetadata replaces a value in the metadata of the stream; text "" removes it. If was is not
+// "", only that value is replaced.
+func (j *Journal) setMetadata(ctx context.Context, key, was, text string) error {
+	info, err := j.store.leaderInfo(ctx)
+	if err != nil {
+		return err
+	}
+	config := info.Config
+	if now := config.Metadata[key]; now == text || was != "" && now != was {
+		return nil
+	}
+	config.Metadata = maps.Clone(config.Metadata)
+	delete(config.Metadata, key)
+	if text != "" {
+		config.Metadata[key] = text
+	}
+	if _, err := j.store.js.UpdateStream(ctx, config); err != nil {
+		return jsapi.Error("set metadata", "stream "+j.store.stream, err)
+	}
+	return nil
 }

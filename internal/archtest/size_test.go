@@ -16,7 +16,7 @@ import (
 // feature may raise one.
 const (
 	maxLines      = 144_231
-	maxFiles      = 532
+	maxFiles      = 536
 	maxSmallFiles = 20 // files with fewer than smallFile lines
 	smallFile     = 40
 )

@@ -281,7 +281,7 @@ func around() []Row {
 		{
 			Folder:    "bus/journal",
 			Own:       []string{"message", "toolcall", "message/api", "message/proof", "bus", "bus/keyfile", "bus/internal", "bus/internal/archive", "bus/internal/jsapi", "internal/plainfile", "internal/sleep"},
-			Libraries: []string{"github.com/nats-io/nats.go", "github.com/nats-io/nuid"},
+			Libraries: []string{"github.com/nats-io/nats.go"},
 			Why:       "what is stored on NATS, and how it is proved; it satisfies the journal that engine declares without knowing it",
 		},
 		{

@@ -14,18 +14,18 @@ import (
 // Error codes of the JetStream API; nats.go exports only some of them.
 const (
 	CodeNoMessage          = 10037
-	CodeInsufficient       = 10023 // the server's or account's store is full
-	CodeStorageExceeded    = 10047
-	CodeMemoryExceeded     = 10028
+	codeInsufficient       = 10023 // the server's or account's store is full
+	codeStorageExceeded    = 10047
+	codeMemoryExceeded     = 10028
 	CodeSubjectOverlap     = 10065
-	CodeWrongLastSequence  = 10071 // compare-and-swap failed; names the current sequence
-	CodeStoreFailed        = 10077 // with Discard New: the stream is full, or the message too large
-	CodeMessageTooLarge    = 10054
-	CodeDuplicateInProcess = 10158 // the same message id is being stored right now
+	codeWrongLastSequence  = 10071 // compare-and-swap failed; names the current sequence
+	codeStoreFailed        = 10077 // with Discard New: the stream is full, or the message too large
+	codeMessageTooLarge    = 10054
+	codeDuplicateInProcess = 10158 // the same message id is being stored right now
 	CodeOutOfStep          = 10063 // the leader cannot store what followers may have stored
-	CodeWrongLastConstant  = 10164 // compare-and-swap failed inside the replication pipeline
-	CodeNotLeader          = 10009
-	CodeClusterUnavailable = 10008
+	codeWrongLastConstant  = 10164 // compare-and-swap failed inside the replication pipeline
+	codeNotLeader          = 10009
+	codeClusterUnavailable = 10008
 	CodeNotClustered       = 10074 // replicas without a cluster
 	CodeRestoreFailed      = 10062 // its text has the code of the cause
 	CodeNoPeers            = 10005 // a cluster with fewer servers than replicas
@@ -33,22 +33,22 @@ const (
 
 // IsConflict reports whether a compare-and-swap failed.
 func IsConflict(code int) bool {
-	return code == CodeWrongLastSequence || code == CodeWrongLastConstant
+	return code == codeWrongLastSequence || code == codeWrongLastConstant
 }
 
 // IsInPipeline reports whether a compare-and-swap failed because of a message that is
 // about to be stored.
 func IsInPipeline(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
-	return ok && int(api.ErrorCode) == CodeWrongLastConstant
+	return ok && int(api.ErrorCode) == codeWrongLastConstant
 }
 
 // IsFull reports whether the server has no room for the message.
 func IsFull(code int, description string) bool {
 	switch code {
-	case CodeInsufficient, CodeStorageExceeded, CodeMemoryExceeded:
+	case codeInsufficient, codeStorageExceeded, codeMemoryExceeded:
 		return true
-	case CodeStoreFailed:
+	case codeStoreFailed:
 		return strings.Contains(description, "maximum bytes") || strings.Contains(description, "no space left")
 	}
 	return false
@@ -56,17 +56,17 @@ func IsFull(code int, description string) bool {
 
 // IsDiskError reports whether the server could not write a message for which it had room.
 func IsDiskError(code int, description string) bool {
-	return code == CodeStoreFailed && !strings.Contains(description, "maximum") && !IsTooLarge(code, description)
+	return code == codeStoreFailed && !strings.Contains(description, "maximum") && !IsTooLarge(code, description)
 }
 
 // IsTooLarge reports whether the message can never be stored.
 func IsTooLarge(code int, description string) bool {
-	return code == CodeMessageTooLarge || code == CodeStoreFailed && strings.Contains(description, "too large")
+	return code == codeMessageTooLarge || code == codeStoreFailed && strings.Contains(description, "too large")
 }
 
 // IsTransient reports whether the request was not executed and may succeed soon.
 func IsTransient(code int) bool {
-	return code == CodeDuplicateInProcess || code == CodeNotLeader || code == CodeClusterUnavailable
+	return code == codeDuplicateInProcess || code == codeNotLeader || code == codeClusterUnavailable
 }
 
 // Error classifies the failure of a JetStream request that changes no journal.
@@ -78,13 +78,13 @@ func Error(op, what string, err error) *message.Error {
 		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete data that is not needed"
 	case errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound:
 		e.Code, e.Hint = message.CodeUnavailable, "check whether the stream was deleted"
-	case errors.As(err, &api) && api.ErrorCode == CodeDuplicateInProcess:
+	case errors.As(err, &api) && api.ErrorCode == codeDuplicateInProcess:
 		e.Code, e.Hint = message.CodeUnavailable, "try again"
 	case errors.As(err, &api) && IsTransient(int(api.ErrorCode)):
 		e.Code, e.Hint = message.CodeUnavailable, "try again; if it lasts, start the other servers of the NATS cluster"
 	case errors.As(err, &api) && api.Code == 503,
 		errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
-		errors.Is(err, nats.ErrNoResponders), IsDisconnected(err):
+		errors.Is(err, nats.ErrNoResponders), isDisconnected(err):
 		e.Code, e.Hint = message.CodeUnavailable, "check that NATS runs with JetStream and that this user can use it"
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		e.Code, e.Hint = message.CodeUnavailable, "enable JetStream in the NATS server"
@@ -92,9 +92,9 @@ func Error(op, what string, err error) *message.Error {
 	return e
 }
 
-// IsDisconnected reports whether the client has no usable connection. Except after
+// isDisconnected reports whether the client has no usable connection. Except after
 // ErrDisconnected, the failed request was not sent.
-func IsDisconnected(err error) bool {
+func isDisconnected(err error) bool {
 	lost := []error{nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting}
 	return slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) })
 }

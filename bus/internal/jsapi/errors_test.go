@@ -12,7 +12,7 @@ import (
 
 // Without most servers of a cluster, a command says to start them and does not doubt the login.
 func TestAPIErrorWithoutQuorum(t *testing.T) {
-	err := Error("open journal", "stream X", &jetstream.APIError{Code: 503, ErrorCode: CodeClusterUnavailable})
+	err := Error("open journal", "stream X", &jetstream.APIError{Code: 503, ErrorCode: codeClusterUnavailable})
 	if !errors.Is(err, message.ErrUnavailable) || !strings.Contains(err.Hint, "start the other servers") {
 		t.Errorf("the error is %v with the hint %q", err, err.Hint)
 	}
@@ -20,7 +20,7 @@ func TestAPIErrorWithoutQuorum(t *testing.T) {
 
 // A write that is still being stored needs no other server.
 func TestAPIErrorOfADuplicate(t *testing.T) {
-	err := Error("checkpoint", "stream X", &jetstream.APIError{Code: 409, ErrorCode: CodeDuplicateInProcess})
+	err := Error("checkpoint", "stream X", &jetstream.APIError{Code: 409, ErrorCode: codeDuplicateInProcess})
 	if !errors.Is(err, message.ErrUnavailable) || err.Hint != "try again" {
 		t.Errorf("the error is %v with the hint %q", err, err.Hint)
 	}

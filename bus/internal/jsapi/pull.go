@@ -1,7 +1,6 @@
 package jsapi
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,10 +18,10 @@ const (
 	MaxSilence = Heartbeat * 3 / 2
 	// MaxDelay is the longest delay before a task is offered again.
 	MaxDelay = time.Hour
-	// MaxSubject bounds a subject that a client chooses and the engine publishes to:
+	// MaxSubjectBytes bounds a subject that a client chooses and the engine publishes to:
 	// the server closes a connection that sends a protocol line over 4096 bytes, and the
 	// engine cannot go on without it.
-	MaxSubject = 1024
+	MaxSubjectBytes = 1024
 )
 
 // Pull asks the server for tasks of a consumer.
@@ -81,8 +80,8 @@ func (p *Pulling) End(release func(*nats.Msg)) {
 	}
 }
 
-// NotNow is the error of a request for tasks that failed and can be repeated.
-func NotNow(err error) error {
+// CannotFetch is the error of a request for tasks that failed and can be repeated.
+func CannotFetch(err error) error {
 	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "cannot fetch a task now", Hint: "try again", Err: err}
 }
 
@@ -91,43 +90,40 @@ type State int
 
 // The states.
 const (
-	Refused State = iota // anything but the others
-	Waiting              // the server confirms the request
-	NoTask               // no task arrived in time
-	NoQueue              // there is no such consumer
-	Task                 // the reply is a task
+	StateRefused State = iota // anything but the others
+	StateWaiting              // the server confirms the request
+	StateNoTask               // no task arrived in time
+	StateNoQueue              // there is no such consumer
+	StateTask                 // the reply is a task
 )
 
 // StateOf classifies a reply of the server. Any reply with an acknowledgement subject
 // is a task, with any headers.
 func StateOf(m *nats.Msg) State {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
-		return Task
+		return StateTask
 	}
 	switch OnlyHeader(m.Header, "Status") {
 	case "100":
-		return Waiting
+		return StateWaiting
 	case "404", "408":
-		return NoTask
+		return StateNoTask
 	case "503":
-		return NoQueue
+		return StateNoQueue
 	}
-	return Refused
+	return StateRefused
 }
 
 // What is published to a task's acknowledgement subject.
 const (
-	Done = "+ACK"  // removes it from the queue
-	Drop = "+TERM" // removes it: it is not a task
+	AckBody  = "+ACK"  // removes it from the queue
+	TermBody = "+TERM" // removes it: it is not a task
 )
 
-// Release is what returns a task to the queue, which delivers it again after the delay.
-func Release(delay time.Duration) []byte {
+// NakBody is what returns a task to the queue, which delivers it again after the delay.
+func NakBody(delay time.Duration) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, delay.Nanoseconds()))
 }
-
-// ErrNotTask says that a message of a queue is not one of its tasks.
-var ErrNotTask = errors.New("it is not a task of this tool")
 
 // ackPrefix begins the acknowledgement subjects of JetStream, which name tasks.
 const ackPrefix = "$JS.ACK."
@@ -137,7 +133,7 @@ const ackPrefix = "$JS.ACK."
 // seq>.<time>.<pending>, or with domain and account before the stream and a random
 // token at the end.
 func IsTask(text, stream, consumer string) bool {
-	if len(text) > MaxSubject {
+	if len(text) > MaxSubjectBytes {
 		return false
 	}
 	rest, ok := strings.CutPrefix(text, ackPrefix)

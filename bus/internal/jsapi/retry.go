@@ -16,20 +16,20 @@ const (
 	GiveUpAfter = 10 * time.Second
 	// FlushTimeout limits a round trip to the server.
 	FlushTimeout = 5 * time.Second
-	// FirstPause is the pause after the first attempt. It doubles with each.
+	// FirstPause is the pause after the first attempt. It doubles with each attempt, up to MaxPause.
 	FirstPause = 20 * time.Millisecond
 	// MaxPause limits the pause between attempts.
 	MaxPause = time.Second
 )
 
-// MaxMessage limits the bytes of a message of the server that is decoded.
-const MaxMessage = 64 << 20
+// MaxMessageBytes limits the bytes of a message of the server that is decoded.
+const MaxMessageBytes = 64 << 20
 
 // ErrNotSent says that a request was not sent, so nothing was changed.
 var ErrNotSent = errors.New("nothing was sent")
 
-// WithDefault limits ctx if it has no deadline.
-func WithDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// WithDefaultTimeout limits ctx if it has no deadline.
+func WithDefaultTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}

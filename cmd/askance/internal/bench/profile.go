@@ -127,7 +127,7 @@ var stages = []stage{
 		"bus.(*Worker)", "bus.(*fetcher)", "bus.(*handing)", "bus.(*Service).next", "engine.(*Port).start", "engine.(*workers).startAttempt", "executor.(*Worker)", "executor.(*attempt).start",
 	}},
 	{name: "result", what: "runs and their results", innermost: []string{"executor.", "engine.(*Port).result", "engine.(*workers)"}},
-	{name: "request", what: "requests of callers and workers, and the engine around the rest", innermost: []string{"engine.", "engine/", "bus.", "bus/", "message.", "message/", "cmd/askance/internal/bench."}},
+	{name: "request", what: "requests of callers and workers, and the engine around the rest", innermost: []string{"engine.", "engine/", "bus.", "bus/journal.", "bus/internal/jsapi.", "message.", "message/", "cmd/askance/internal/bench."}},
 	{name: "client", what: "connections to the NATS server", innermost: []string{"github.com/nats-io/"}},
 }
 
