@@ -90,7 +90,7 @@ func NewKeySet(keys ...ed25519.PublicKey) KeySet {
 }
 
 // Signed checks only that an engine with one of the keys signed the grant in this form.
-// Before running a call, use Verify.
+// Before running a call, use VerifyQueue.
 func (g *Grant) Signed(keys KeySet) error {
 	refuse := func(what, hint string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "verify grant of " + g.Key.String(), What: what, Hint: hint}
