@@ -360,11 +360,6 @@ func (e *evaluation) isConditionTrue(r *compiledRule) bool {
 	return err == nil && ok
 }
 
-// ResolveLinks returns the absolute path that a program running in the folder cwd on this machine
-// opens for a path, with all symbolic links followed. It fails if the operating system could not
-// open the path either.
-func ResolveLinks(cwd, path string) (string, error) { return resolvePath(cwd, path) }
-
 func (r *Rule) hasHandling() bool {
 	return len(r.Redact) > 0 || r.Executor != Executor{} || r.Audit == AuditFull
 }

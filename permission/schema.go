@@ -235,13 +235,13 @@ func (r *Request) Resolve(s *Schema) {
 	}
 	r.Resolved = make(map[string]string, len(given))
 	for _, p := range given {
-		if target, err := resolvePath(cmp.Or(r.Folder, r.Cwd), p); err == nil {
+		if target, err := ResolveLinks(cmp.Or(r.Folder, r.Cwd), p); err == nil {
 			r.Resolved[p] = target
 		}
 	}
 	dirs := slices.Clone(r.WorkingDirs) // the caller's slice stays unchanged
 	for _, d := range r.WorkingDirs {
-		if target, err := resolvePath(r.Cwd, d); err == nil && !slices.Contains(dirs, target) {
+		if target, err := ResolveLinks(r.Cwd, d); err == nil && !slices.Contains(dirs, target) {
 			dirs = append(dirs, target)
 		}
 	}
@@ -253,10 +253,14 @@ const maxLinks = 40
 
 var errTooManyLinks = errors.New("too many symbolic links")
 
-// resolvePath follows the links of a path from left to right, as the operating system does: ".." is
-// the folder above the target of a link, which cleaning the text first would miss. A path that does
-// not exist yet has no links.
-func resolvePath(cwd, p string) (string, error) {
+// ResolveLinks returns the absolute path that a program running in the folder cwd on this machine
+// opens for a path, with all symbolic links followed. It fails if the operating system could not
+// open the path either.
+//
+// It follows links from left to right, as the operating system does: ".." is the folder above the
+// target of a link, which cleaning the text first would miss. A path that does not exist yet has
+// no links.
+func ResolveLinks(cwd, p string) (string, error) {
 	if _, err := paths.Join(cwd, p); err != nil && !strings.HasPrefix(p, "/") {
 		return "", err
 	}
