@@ -57,7 +57,7 @@ func (a *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall
 }
 
 func unknownError(id toolcall.StandingID) error {
-	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("there is no standing approval %q", clipWord(string(id))), Hint: "list the standing approvals"}
+	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("there is no standing approval %q", clipWord(string(id))), Hint: "askance standing list shows them"}
 }
 
 // Show returns a standing approval with its latest uses.

@@ -368,6 +368,18 @@ func TestAuditExport(t *testing.T) {
 	fails(t, cli.ExitUsage, `unknown command "verfy"`, "audit", "verfy")
 }
 
+// Who verifies a journal before its first checkpoint reads how to sign it.
+func TestVerifyBeforeTheFirstCheckpoint(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--checkpoint-every", "24h")
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	if r := run(t, "audit", "verify", "--data", s.data); r.code != cli.ExitFindings || !strings.Contains(r.out, "Sign them now with askance audit checkpoint, then verify again.\n") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	ok(t, "audit", "checkpoint", "--data", s.data)
+	ok(t, "audit", "verify", "--data", s.data)
+}
+
 // A receipt proves a call anywhere. A changed receipt is refused.
 func TestAuditReceipt(t *testing.T) {
 	parallel(t)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -177,6 +178,9 @@ func verificationText(out *term.Out, r *proof.Report) string {
 	}
 	if more := r.Found - len(r.Findings); more > 0 {
 		s.line(fmt.Sprintf("… and %d more", more))
+	}
+	if slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == proof.NoCheckpoint }) {
+		s.line("By default an engine signs new records every minute. Sign them now with askance audit checkpoint, then verify again.")
 	}
 	return s.String()
 }

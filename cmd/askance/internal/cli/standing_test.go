@@ -86,6 +86,7 @@ func TestRememberOnTerms(t *testing.T) {
 	fails(t, cli.ExitForbidden, "did not grant", "standing", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
 	fails(t, cli.ExitNotFound, "no standing approval", append([]string{"standing", "revoke", "sta_x"}, at...)...)
 	fails(t, cli.ExitUsage, "expected one standing approval", append([]string{"standing", "show"}, at...)...)
+	fails(t, cli.ExitNotFound, "hint: askance standing list shows them\n", append([]string{"standing", "show", "sta_none"}, at...)...)
 	if out := ok(t, append([]string{"standing", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {
 		t.Errorf("standing revoke printed %q", out)
 	}
