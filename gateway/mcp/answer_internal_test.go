@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -103,6 +104,15 @@ func TestRespondDespiteHostileSchema(t *testing.T) {
 			}
 		case <-time.After(5 * time.Second):
 			t.Fatalf("%q: the schema is still being checked", c.text)
+		}
+	}
+}
+
+// A server cannot make the gateway reconnect without a pause.
+func TestReconnectPause(t *testing.T) {
+	for retry, want := range map[string]time.Duration{"0": minReconnect, "500": 500 * time.Millisecond, "999999999": time.Minute, "-1": time.Second} {
+		if _, wait, _ := readEvents(io.NopCloser(strings.NewReader("id: 1\nretry: "+retry+"\n\n")), func(*frame) {}); wait != want {
+			t.Errorf("retry %s: a pause of %v, want %v", retry, wait, want)
 		}
 	}
 }

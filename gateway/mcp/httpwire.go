@@ -245,6 +245,10 @@ func (h *httpWire) close() {
 	}
 }
 
+// minReconnect is the shortest pause before a reconnect: a server that ends each stream at once would
+// otherwise keep the gateway busy for as long as a call waits.
+const minReconnect = 100 * time.Millisecond
+
 // readEvents reads server-sent events to the end of the stream. It returns the last
 // id, the time to wait before a reconnect, and whether the server ended the stream.
 func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.Duration, whole bool) {
@@ -262,7 +266,7 @@ func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.D
 			id = value
 		case "retry":
 			if ms, err := strconv.Atoi(value); err == nil && ms >= 0 {
-				wait = min(time.Duration(ms)*time.Millisecond, time.Minute)
+				wait = min(max(time.Duration(ms)*time.Millisecond, minReconnect), time.Minute)
 			}
 		case "data":
 			if len(data)+len(value) > maxFrame {
