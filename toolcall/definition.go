@@ -173,15 +173,16 @@ func (c *Call) AsParent() (*Parent, error) {
 		return nil, refuse(message.CodeTooLarge, fmt.Sprintf("the call %s is at depth %d, the limit is %d", c.Call, c.Depth(), MaxDepth), "nest calls less deeply")
 	}
 	return &Parent{
-		ParentKey: ParentKey{Session: c.Session, Reply: c.Reply, Call: c.Call}, Tool: c.Tool, Runtime: c.Runtime, Agent: c.Agent, Depth: c.Depth() + 1, Around: c.RuntimesAround(),
+		ParentKey: ParentKey{Session: c.Session, Reply: c.Reply, Call: c.Call}, Tool: c.Tool, Runtime: c.Runtime, Agent: c.Agent, Depth: c.Depth() + 1, Around: c.Parent.RuntimesExcept(c.Runtime),
 	}, nil
 }
 
-// RuntimesAround returns the other runtimes of the calls around this one, one name of each.
-func (c *Call) RuntimesAround() []string {
-	if c.Parent == nil {
+// RuntimesExcept returns the runtimes of the parent and the calls around it, one name of each,
+// without one of them. A nil parent has none.
+func (p *Parent) RuntimesExcept(runtime string) []string {
+	if p == nil {
 		return nil
 	}
-	others := People(append(slices.Clone(c.Parent.Around), c.Parent.Runtime))
-	return slices.DeleteFunc(others, func(name string) bool { return IsSamePerson(name, c.Runtime) })
+	all := People(append(slices.Clone(p.Around), p.Runtime))
+	return slices.DeleteFunc(all, func(name string) bool { return IsSamePerson(name, runtime) })
 }

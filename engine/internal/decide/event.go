@@ -184,7 +184,7 @@ func IssueRequirement(c *toolcall.Call, d permission.Decision, now time.Time) to
 	}
 	r.Remember = rememberLimits(d.Requirement.Remember)
 	if r.ExcludeRequester {
-		r.Requester, r.RequestersAround = c.Runtime, c.RuntimesAround()
+		r.Requester, r.RequestersAround = c.Runtime, c.Parent.RuntimesExcept(c.Runtime)
 	}
 	if r.ExcludeEditor {
 		r.Editors = editorsOf(c)
