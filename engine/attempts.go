@@ -152,12 +152,29 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 		revoked.Denied = &stored
 		return revoked, cmp.Or(d.Reason, "a rule denies it"), nil
 	}
-	if v, ended := c.Tally().EndedSignature(revoked.At); ended {
-		revoked.Reason = "the signature of " + v.By.Name + " was valid until " + v.Signature.Until.Format(time.RFC3339)
-		return revoked, revoked.Reason, nil
+	for _, v := range c.Tally().Approvals {
+		if err := at.checkSignature(v, revoked.At); err != nil {
+			revoked.Reason = "the signature of " + v.By.Name + " no longer counts: " + message.AsError("", err).What
+			return revoked, revoked.Reason, nil
+		}
 	}
 	revoked.Reason, err = at.standing.EndedReason(ctx, c)
 	return revoked, revoked.Reason, err
+}
+
+// checkSignature checks whether the signature of an approval, if it has one, still counts. An engine
+// without keys of approvers knows only its end.
+func (at *attempts) checkSignature(v toolcall.Vote, now time.Time) error {
+	if v.Signature == nil {
+		return nil
+	}
+	if at.cfg.approverKeys != nil {
+		return v.Signature.Verify(at.cfg.approverKeys(), v.Digest, v.By.Name, now)
+	}
+	if v.HasEnded(now) {
+		return &message.Error{Code: message.CodeForbidden, What: "it has ended", Hint: "propose the call again and have it approved"}
+	}
+	return nil
 }
 
 // loseAttempt gives up an attempt whose owner is silent, or does not stop. If the owner is silent, an

@@ -275,6 +275,43 @@ func TestSignatureEnds(t *testing.T) {
 	}
 }
 
+// TestRemovedApproverKey: the signature of a key that was removed completes no requirement, and no
+// attempt begins.
+func TestRemovedApproverKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := func(b byte) ed25519.PrivateKey {
+			return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize))
+		}
+		keys := toolcall.ApproverKeys{}
+		give := func(name string, b byte) { keys[name] = toolcall.NewKeySet(key(b).Public().(ed25519.PublicKey)) }
+		give("ann", 1)
+		give("bob", 2)
+		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithApproverKeys(func() toolcall.ApproverKeys { return keys })}}
+		h.eng = h.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true, Quorum: 2}, nil)
+		c := h.propose()
+		approve := func(name string, b byte) error {
+			s, err := toolcall.SignApproval(*c.Request, name, time.Now().Add(time.Hour), key(b))
+			wantNoErr(t, err)
+			_, err = h.as(toolcall.RoleApprover, name).SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Signature: s})
+			return err
+		}
+		wantNoErr(t, approve("ann", 1))
+		give("ann", 3) // her first key was stolen
+		if err := approve("bob", 2); !errors.Is(err, message.ErrForbidden) || h.after(0).State != message.ToolCallAsking {
+			t.Fatalf("with a signature of a removed key the call is %s: %v", h.after(0).State, err)
+		}
+		wantNoErr(t, approve("ann", 3))
+		wantNoErr(t, approve("bob", 2))
+		if c := h.after(0); c.State != message.ToolCallSubmitted {
+			t.Fatalf("the call is %s", c.State)
+		}
+		delete(keys, "bob")
+		if _, err := h.as(toolcall.RoleWorker, "w").Start(h.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"}); !errors.Is(err, message.ErrFinished) {
+			t.Errorf("the start: %v", err)
+		}
+	})
+}
+
 func wantNoErr(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -146,17 +146,6 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 	return t
 }
 
-// EndedSignature returns an approval that no longer counts at now because its signature has
-// ended; ok is false if there is none.
-func (t Tally) EndedSignature(now time.Time) (v Vote, ok bool) {
-	for _, v := range t.Approvals {
-		if v.HasEnded(now) {
-			return v, true
-		}
-	}
-	return Vote{}, false
-}
-
 // lastWords returns each person's last vote on an approval request. An edit voids earlier
 // votes, even if it restores old arguments.
 func lastWords(votes []Vote, digest string) []Vote {

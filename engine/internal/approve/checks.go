@@ -158,11 +158,20 @@ func checkSignature(r *response) error {
 	if r.vote.Signature == nil {
 		return decide.ForbiddenError("this approval request needs your own signature", "approve it with --sign-key, or ask an approver who has a key")
 	}
+	return r.verifySignature(r.vote)
+}
+
+// verifySignature checks the signature of a vote on the open approval request, if it has one, with the
+// keys that approvers have now.
+func (r *response) verifySignature(v toolcall.Vote) error {
+	if v.Signature == nil {
+		return nil
+	}
 	var keys toolcall.ApproverKeys
 	if r.Keys != nil {
 		keys = r.Keys()
 	}
-	return r.vote.Signature.Verify(keys, r.call.Digest, r.voter.by.Name, r.vote.At)
+	return v.Signature.Verify(keys, r.call.Digest, v.By.Name, r.vote.At)
 }
 
 func checkRules(_ context.Context, r *response) error {
@@ -184,7 +193,7 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 func checkLastWord(_ context.Context, r *response) error {
 	last, voted := r.call.VoteOf(r.vote.By.Name)
 	switch {
-	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At):
+	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At), last.Kind == r.vote.Kind && r.verifySignature(last) != nil:
 		return nil
 	case !r.isEdit() && last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
 		return store.ErrNoChange
