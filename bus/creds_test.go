@@ -52,6 +52,38 @@ func trusting(t *testing.T, dir string) bustest.Option {
 	return bustest.With(func(o *embed.Options) { o.Trust, o.Login = trust, creds.EngineLogin(dir) })
 }
 
+// A login cannot use up the server's memory with subscriptions.
+func TestLoginsHaveFewSubscriptions(t *testing.T) {
+	c, dir := initCreds(t)
+	path := addLogin(t, c, toolcall.RoleRuntime, "bot")
+	b := bustest.New(t, bustest.Listening(), trusting(t, dir))
+	full := make(chan error, 1)
+	nc, err := bus.Connect(t.Context(), b.URL(), bus.ConnectOptions{Principal: "bot", CredsFile: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		select {
+		case full <- err:
+		default:
+		}
+	})
+	for range creds.MaxSubscriptions + 1 {
+		if _, err := nc.SubscribeSync(nc.NewInbox()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-full:
+		if !errors.Is(err, nats.ErrMaxSubscriptionsExceeded) {
+			t.Errorf("the server reports %v", err)
+		}
+	case <-time.After(bustest.Patience):
+		t.Error("the server takes any number of subscriptions")
+	}
+}
+
 // Only the owner can read secrets, and files for everyone contain none.
 func TestCredsFiles(t *testing.T) {
 	c, dir := initCreds(t)

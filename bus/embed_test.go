@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -279,4 +280,49 @@ func TestHealthOnABusyMachine(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// A client that tries many subjects does not fill the log.
+func TestRefusedSubjectsAreLoggedSeldom(t *testing.T) {
+	log := &lockedBuffer{}
+	b := bustest.New(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		o.Users = []embed.User{{Name: "bot", Password: "pw", Permissions: bus.PermissionsFor("test", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})}}
+	}))
+	nc, err := bus.Connect(t.Context(), b.URL(), bus.ConnectOptions{Principal: "bot", User: "bot", Password: "pw"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	began := time.Now()
+	for range 1000 {
+		if err := nc.Publish("askance.v1.test.record.s.r.c.f", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := nc.FlushTimeout(bustest.Patience); err != nil {
+		t.Fatal(err)
+	}
+	seconds := int(time.Since(began)/time.Second) + 1
+	if n := strings.Count(log.String(), "Violation"); n == 0 || n > seconds {
+		t.Errorf("%d lines in %d s about 1000 refused messages", n, seconds)
+	}
+}
+
+// lockedBuffer is a log that is read while it is written.
+type lockedBuffer struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }

@@ -64,6 +64,16 @@ func TestErrorShowsUnchangedCall(t *testing.T) {
 	}
 }
 
+// A person whose vote did not suffice did not end a request that expired.
+func TestVoteOnAnExpiredRequest(t *testing.T) {
+	c := newCall()
+	c.State, c.Cause = message.ToolCallFinished, string(toolcall.CauseExpire)
+	c.Votes = []toolcall.Vote{yes("sha256:x").Vote}
+	if err := toolcall.Load(c).CheckRequest("sha256:x"); !errors.Is(err, message.ErrFinished) || strings.Contains(err.Error(), "responded") {
+		t.Errorf("a late response: %v", err)
+	}
+}
+
 func TestPaths(t *testing.T) {
 	ask, allow := decided(message.BehaviorAsk, toolcall.PlaceRemote), decided(message.BehaviorAllow, toolcall.PlaceRemote)
 	local := decided(message.BehaviorAllow, toolcall.PlaceLocal)

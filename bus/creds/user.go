@@ -154,6 +154,11 @@ func (u User) isSame(other User) bool {
 	return u.Space == other.Space && u.Role == other.Role && u.Name == other.Name
 }
 
+// MaxSubscriptions limits the subscriptions of one connection of a login, because each costs
+// the server about a kilobyte. An engine has no limit: it has one for each task that a worker
+// waits for.
+const MaxSubscriptions = 10_000
+
 // newLogin creates the text of a credentials file for u and sets its key.
 func (u *User) newLogin(account nkeys.KeyPair) ([]byte, error) {
 	pair, err := nkeys.CreateUser()
@@ -173,6 +178,8 @@ func (u *User) newLogin(account nkeys.KeyPair) ([]byte, error) {
 	perms := bus.PermissionsFor(u.Space, u.Principal(), toolcall.Queues(u.Tools, u.Routes)...)
 	if u.Role == toolcall.RoleEngine {
 		perms = bus.EnginePermissions
+	} else {
+		claims.Limits.Subs = MaxSubscriptions
 	}
 	claims.Pub, claims.Sub = allowSubjects(perms.Publish), allowSubjects(perms.Subscribe)
 	token, err := claims.Encode(account)

@@ -360,6 +360,9 @@ type serverLog struct {
 	log   *slog.Logger
 	mu    sync.Mutex // guards first
 	first error
+
+	refused   atomic.Int64 // subjects that were refused since the last logged one
+	refusedAt atomic.Int64 // when one was last logged, in Unix nanoseconds
 }
 
 func (l *serverLog) fatalError() error {
@@ -370,9 +373,23 @@ func (l *serverLog) fatalError() error {
 
 func (l *serverLog) Noticef(format string, v ...any) { l.log.Debug(fmt.Sprintf(format, v...)) }
 func (l *serverLog) Warnf(format string, v ...any)   { l.log.Warn(fmt.Sprintf(format, v...)) }
-func (l *serverLog) Errorf(format string, v ...any)  { l.log.Error(fmt.Sprintf(format, v...)) }
 func (l *serverLog) Debugf(string, ...any)           {}
 func (l *serverLog) Tracef(string, ...any)           {}
+
+func (l *serverLog) Errorf(format string, v ...any) {
+	text := fmt.Sprintf(format, v...)
+	if !strings.Contains(text, " Violation") {
+		l.log.Error(text)
+		return
+	}
+	// A client may try any number of subjects that it may not use. One a second is logged.
+	n, now, last := l.refused.Add(1), time.Now().UnixNano(), l.refusedAt.Load()
+	if last != 0 && now-last < int64(time.Second) || !l.refusedAt.CompareAndSwap(last, now) {
+		return
+	}
+	l.refused.Add(-n)
+	l.log.Error(text, "count", n)
+}
 
 func (l *serverLog) Fatalf(format string, v ...any) {
 	err := fmt.Errorf(format, v...)
