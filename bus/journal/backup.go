@@ -46,8 +46,8 @@ const (
 // contentsList lists the content of a backup. It is written last, so a backup that has it is complete.
 const contentsList = "backup.json"
 
-// readContents reads which streams a backup has.
-func readContents(folder string) (Copied, error) {
+// BackupContents reads which streams a backup has. It fails if the backup is not complete.
+func BackupContents(folder string) (Copied, error) {
 	var c Copied
 	text, _, err := plainfile.Read(filepath.Join(folder, contentsList), secretfile.MaxBytes)
 	if err == nil {
@@ -288,7 +288,7 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 	if err := checkNothingThere(ctx, nc, op, space); err != nil {
 		return out, err
 	}
-	has, err := readContents(folder)
+	has, err := BackupContents(folder)
 	if err != nil {
 		return out, err
 	}

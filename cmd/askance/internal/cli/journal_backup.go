@@ -115,8 +115,13 @@ func newCopyCommand(env *environment, do copying, done string, restores bool, c 
 	c.Args = wantArgs(1, "one folder, for instance: askance journal "+c.Name()+" /backup/monday")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		if _, err := os.Stat(args[0]); restores && errors.Is(err, fs.ErrNotExist) { // before the data folder gets a store
-			return &message.Error{Code: message.CodeNotFound, Op: "journal", What: "there is no folder " + args[0], Hint: "name a folder that askance journal backup wrote"}
+		if restores { // before the data folder gets a store
+			if _, err := os.Stat(args[0]); errors.Is(err, fs.ErrNotExist) {
+				return &message.Error{Code: message.CodeNotFound, Op: "journal", What: "there is no folder " + args[0], Hint: "name a folder that askance journal backup wrote"}
+			}
+			if _, err := journal.BackupContents(args[0]); err != nil {
+				return err
+			}
 		}
 		nc, archives, closeAll, err := dialStore(ctx, env, restores)
 		if err != nil {

@@ -180,6 +180,7 @@ func TestSlips(t *testing.T) {
 	write(t, "nope.yaml", "policy: [managed=none.yaml]\n")
 	write(t, "tools.yaml", "tools: none.yaml\n")
 	t.Setenv("ASKANCE_REMIND", "-1h")
+	before := list(t, ".")
 	for _, tc := range []struct {
 		code int
 		says string
@@ -199,6 +200,7 @@ func TestSlips(t *testing.T) {
 		{cli.ExitUsage, `"http://", which NATS does not support`, []string{"list", "--nats", "http://127.0.0.1:1"}},
 		{cli.ExitUsage, `--url "ftp://x" is not an http or https URL`, []string{"webhooks", "list", "--url", "ftp://x"}},
 		{cli.ExitNotFound, "there is no folder none\nhint: name a folder that askance journal backup wrote", []string{"journal", "restore", "none", "--data", "."}},
+		{cli.ExitNotFound, "it has no usable backup.json", []string{"journal", "restore", ".", "--data", "."}},
 		{cli.ExitNotFound, "error: none has no engine.pub", []string{"audit", "verify", "--data", "none"}},
 		{cli.ExitNotFound, "none has no askance journal\nhint: write the files of a project with askance init", []string{"journal", "backup", "x", "--data", "none"}},
 		{cli.ExitNotFound, "pass the engine's public key with --engine-key", []string{"worker", "--tool", "pay", "--data", "none", "--", "cat"}},
@@ -207,6 +209,23 @@ func TestSlips(t *testing.T) {
 	} {
 		fails(t, tc.code, tc.says, tc.args...)
 	}
+	if after := list(t, "."); !slices.Equal(after, before) {
+		t.Errorf("the folder has %v, before %v", after, before)
+	}
+}
+
+// list returns the names in a folder.
+func list(t *testing.T, folder string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
 }
 
 // A variable that looks like a misspelled setting is not ignored silently.
