@@ -314,7 +314,6 @@ func NewSSE(w http.ResponseWriter) *SSE {
 	h.Set("Cache-Control", "no-cache, no-transform")
 	h.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the request is read; the peer may be silent from now on
 	return &SSE{w}
 }
 

@@ -199,11 +199,17 @@ type watcher struct {
 
 func (w *watcher) run(ctx context.Context) error {
 	for {
+		before := w.at
 		if err := w.catchUp(ctx); err != nil {
 			return err
 		}
 		if err := w.follow(ctx); !errors.Is(err, errPast) {
 			return err
+		}
+		if w.at == before { // this engine lags behind the room
+			if err := sleep.For(ctx, tryAgain); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -296,6 +302,9 @@ func (f *Feeds) Resume(ctx context.Context, p *Peer, session message.SessionID, 
 	after, skip := from.Seq, from.N
 	if skip > 0 {
 		after--
+		if _, err := f.read(ctx, p, toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1}); err != nil { // a cursor beyond the end
+			return err
+		}
 	}
 	at := Cursor{Seq: after}
 	return f.Events(ctx, p, session, after, func(b EventBatch) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -256,18 +257,29 @@ func TestCursorBeyondTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped(), gatewaytest.Surfaces(watching))
 		w.A.Say("s1", "r1", &message.ReplyStart{Session: "s1", Name: "agent"})
-		for _, from := range []string{"18446744073709551615", ""} {
+		// read returns the last event before the present.
+		read := func(from string) (last string, err error) {
 			s, err := watch(t.Context(), w.A.HTTP(gatewaytest.Ann), w.URL, from)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer s.res.Body.Close()
-			id, err := s.next()
-			for err == nil && id != "live" {
-				id, err = s.next()
+			for {
+				id, err := s.next()
+				if err != nil || id == "live" {
+					return last, err
+				}
+				last = id
 			}
-			if (err != nil) != (from != "") {
-				t.Errorf("from %q, the last event is %q, %v", from, id, err)
+		}
+		last, err := read("")
+		end, perr := gateway.ParseCursor(last)
+		if err != nil || perr != nil {
+			t.Fatalf("the last event is %q, %v, %v", last, err, perr)
+		}
+		for _, from := range []gateway.Cursor{{Seq: math.MaxUint64}, {Seq: end.Seq + 1}, {Seq: end.Seq + 1, N: 1}} {
+			if _, err := read(from.String()); err == nil {
+				t.Errorf("from %s, beyond %s, the stream is silent", from, last)
 			}
 		}
 	})
@@ -423,10 +435,18 @@ func TestBodyThatNeverArrives(t *testing.T) {
 		w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped(), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
 			return []gateway.Surface{gateway.Routes{{Method: http.MethodGet, Path: "/long", Access: gateway.Everybody, Serve: func(w http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 				return gateway.Reply(w, http.StatusOK, "text/plain", []byte(long))
+			}}, {Method: http.MethodGet, Path: "/stream", Access: gateway.Everybody, Stream: true, Serve: func(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+				s := gateway.NewSSE(w)
+				for range gateway.Every(r.Context(), time.Second) {
+					if err := s.KeepAlive(); err != nil {
+						return err
+					}
+				}
+				return nil
 			}}}}
 		}))
 		for _, request := range []string{
-			"POST /nowhere HTTP/1.1\r\n", "DELETE /long HTTP/1.1\r\n", "GET //long HTTP/1.1\r\n", "GET /long HTTP/1.1\r\n",
+			"POST /nowhere HTTP/1.1\r\n", "DELETE /long HTTP/1.1\r\n", "GET //long HTTP/1.1\r\n", "GET /long HTTP/1.1\r\n", "GET /stream HTTP/1.1\r\n",
 			"OPTIONS /long HTTP/1.1\r\nOrigin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n",
 		} {
 			began := time.Now()

@@ -49,13 +49,14 @@ func (l *limited) SetReadDeadline(t time.Time) error {
 // a person.
 func TestBodyHasTimeLimit(t *testing.T) {
 	for _, c := range []struct {
-		name, method, kind string
-		admitted, whole    bool
+		name, method, kind, body string
+		admitted, whole          bool
 	}{
-		{"a message", http.MethodPost, "application/json", true, true},
-		{"a message of a stranger", http.MethodPost, "application/json", false, false},
-		{"a body that is not read", http.MethodPost, "text/plain", true, false},
-		{"a stream", http.MethodGet, "", true, true},
+		{"a message", http.MethodPost, "application/json", `{}`, true, true},
+		{"a message of a stranger", http.MethodPost, "application/json", `{}`, false, false},
+		{"a body that is not read", http.MethodPost, "text/plain", `{}`, true, false},
+		{"a stream", http.MethodGet, "", "", true, true},
+		{"a stream with a body that is not read", http.MethodGet, "", `{}`, true, false},
 	} {
 		s := &httpServer{g: &Gateway{}, cfg: HTTPConfig{Public: true, Authenticate: func(*http.Request) (string, error) {
 			if !c.admitted {
@@ -64,7 +65,7 @@ func TestBodyHasTimeLimit(t *testing.T) {
 			return "bot", nil
 		}}, sessions: map[string]*session{}}
 		w := &limited{ResponseRecorder: httptest.NewRecorder()}
-		r := httptest.NewRequestWithContext(t.Context(), c.method, "/mcp", strings.NewReader(`{}`))
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "/mcp", strings.NewReader(c.body))
 		r.Header.Set("Content-Type", c.kind)
 		s.ServeHTTP(w, r)
 		if len(w.until) == 0 || w.until[0].IsZero() || w.until[len(w.until)-1].IsZero() != c.whole {

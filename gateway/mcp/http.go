@@ -88,7 +88,9 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", "POST")
 		http.Error(w, "only POST", http.StatusMethodNotAllowed)
 	default:
-		limitBody(w, 0)
+		if r.ContentLength == 0 { // no body is to be read
+			limitBody(w, 0)
+		}
 		s.serveSession(w, r, principal)
 	}
 }

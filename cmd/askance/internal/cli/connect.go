@@ -255,7 +255,8 @@ func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, e
 	}
 	cfg := node.Config{Dir: dir, Offline: true, Version: buildInfo().Version, Log: env.log, Durability: journal.Durability(last.Durability)}
 	err := last.addSpace(&cfg)
-	cfg.Space, cfg.Engine = env.cfg.spaceID(), nil // the limits of open calls are not recorded
+	cfg.Space, cfg.Cwd = env.cfg.spaceID(), last.Cwd
+	cfg.Engine = nil // the limits of open calls are not recorded
 	return cfg, err
 }
 

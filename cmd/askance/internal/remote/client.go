@@ -138,7 +138,7 @@ func isDial(err error) bool {
 
 func unavailable(op *api.Operation, what string, err error) error {
 	if op.Changes && !isDial(err) {
-		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: what + "; the request may have been executed", Hint: "send it again: repeating the same request is safe", Err: err}
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: what + "; the request may have been executed", Hint: "send it again: repeating the same request is safe", Err: reasonOf(err)}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "start askance serve, or check the URL of the server and the proxy in front of it", Err: reasonOf(err)}
 }
