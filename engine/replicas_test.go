@@ -253,7 +253,7 @@ func blindEngine(w *world) {
 		waiting <- err
 	}()
 	go func() {
-		_, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "s", After: 1 << 40, WaitMS: patience.Milliseconds()})
+		_, err := e.bot().Events(w.Context(), toolcall.EventsRequest{Session: "empty", WaitMS: patience.Milliseconds()})
 		waiting <- err
 	}()
 	size := len(w.records())

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func TestWorkerTokenOfAnotherTool(t *testing.T) {
 		{[]string{"--tool", "pay", "--subject", "exec.x"}, "error: cannot take tasks of tool pay: the token of payer covers \"pay\", but the worker asked for \"pay\" on \"exec.x\"\n" +
 			"hint: make a token with askance token create payer --role worker --tool pay --subject exec.x --space default\n"},
 	} {
-		r := fails(t, cli.ExitForbidden, "", append(append(worker[:len(worker):len(worker)], tc.args...), "--", "cat")...)
+		r := fails(t, cli.ExitForbidden, "", append(append(slices.Clip(worker), tc.args...), "--", "cat")...)
 		if _, got, _ := strings.Cut(r.err, "\n"); got != tc.want { // the first line says what it runs
 			t.Errorf("the worker printed\n%s\nwant\n%s", got, tc.want)
 		}
