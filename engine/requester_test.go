@@ -12,7 +12,10 @@ import (
 )
 
 func requesterCases() []engineCase {
-	return []engineCase{{"rules read the groups of the requester", requesterGroups}, {"people who requested a call around this one", requesterAround}}
+	return []engineCase{
+		{"rules read the groups of the requester", requesterGroups}, {"people who requested a call around this one", requesterAround},
+		{"only people who requested a call around this one could respond", onlyRequestersAround},
+	}
 }
 
 // The groups come from the directory, are recorded with the call and apply to its later
@@ -57,25 +60,50 @@ func requesterAround(w *world) {
 	w.policy.use(w, permission.Rule{Name: "first", Tools: []string{external}, Behavior: message.BehaviorAllow},
 		permission.Rule{Name: "four eyes", Tools: []string{deploy}, Behavior: message.BehaviorAsk, Approvers: permission.Approvers{ExcludeRequester: true}})
 	e := w.engine()
-	var around *toolcall.ParentKey
-	propose := func(runtime, tool string) *toolcall.Call {
-		out, err := e.as(toolcall.RoleRuntime, runtime).Propose(w.Context(), toolcall.ProposeRequest{
-			Session: message.SessionID("of " + runtime), Reply: "r", Parent: around, Calls: []message.ToolCallBlock{call("c", tool, `{"n":1}`)},
-		})
-		w.must(err)
-		return out.Calls[0]
-	}
-	for _, runtime := range []string{"ann", "helper", "bob"} {
-		c := propose(runtime, external)
-		around = &toolcall.ParentKey{Session: c.Session, Reply: c.Reply, Call: c.Call}
-	}
-	c := propose("worker", deploy)
+	c := e.proposeWithin("ann", "helper", "bob", "worker")
 	for _, name := range []string{"ann", "Ann", "helper", "bob", "worker"} {
 		e.refuses(name, approve(c), message.ErrForbidden)
 		to := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseDelegate, To: name}
 		e.refuses("cy", to, message.ErrForbidden)
 	}
 	e.answers("cy", approve(c))
+}
+
+// If only people who requested a call around this one could respond, the policy denies it at once.
+func onlyRequestersAround(w *world) {
+	rule := func(users ...string) {
+		w.policy.use(w, permission.Rule{Name: "first", Tools: []string{external}, Behavior: message.BehaviorAllow},
+			permission.Rule{Name: "four eyes", Tools: []string{deploy}, Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Users: users, ExcludeRequester: true}})
+	}
+	e := w.engine()
+	rule("ann", "bob")
+	if c := e.proposeWithin("Ann", "bob", "worker"); c.State != message.ToolCallFinished || !strings.Contains(c.Decision.Reason, "too few people can respond") {
+		w.Errorf("the call is %s by %+v, but no one can respond", c.State, c.Decision)
+	}
+	rule("ann", "cy")
+	if c := e.proposeWithin("ann", "helper", "tester"); c.State != message.ToolCallAsking {
+		w.Errorf("the call is %s by %+v, but cy can respond", c.State, c.Decision)
+	}
+}
+
+// proposeWithin proposes a call of each runtime within that of the one before, and returns the last
+// call, which deploys.
+func (r *replica) proposeWithin(runtimes ...string) *toolcall.Call {
+	r.w.Helper()
+	var c *toolcall.Call
+	for i, runtime := range runtimes {
+		req := toolcall.ProposeRequest{Session: message.SessionID("of " + strings.Join(runtimes[:i+1], " ")), Reply: "r", Calls: []message.ToolCallBlock{call("c", external, `{"n":1}`)}}
+		if c != nil {
+			req.Parent = &toolcall.ParentKey{Session: c.Session, Reply: c.Reply, Call: c.Call}
+		}
+		if i == len(runtimes)-1 {
+			req.Calls[0].Name = deploy
+		}
+		out, err := r.as(toolcall.RoleRuntime, runtime).Propose(r.w.Context(), req)
+		r.w.must(err)
+		c = out.Calls[0]
+	}
+	return c
 }
 
 type noSource struct{}

@@ -194,7 +194,7 @@ func (c checker) checkQuorum(r *Rule) {
 		c.addFault(r, "quorum", "is negative", "write how many people must approve, at least 1")
 	}
 	people, finite := r.Approvers.people(r.Escalation)
-	if n := countPeople(people, ""); finite && r.Quorum > n {
+	if n := countPeople(people, nil); finite && r.Quorum > n {
 		c.addFaultOf(ProblemPeople, r, "quorum", fmt.Sprintf("%d people must approve, but only %d can", r.Quorum, n), "name more approvers, or a group")
 	}
 }

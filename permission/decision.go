@@ -274,7 +274,7 @@ func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requireme
 		return req, e.joinHandling().conflict
 	case req.Users != nil && len(req.Users) == 0:
 		return req, "no approver is accepted by all of the rules " + ruleNames(rules)
-	case !req.hasEnoughPeople(e.req.Caller.User):
+	case !req.hasEnoughPeople(e.req.requesters()):
 		return req, "too few people can respond for the rules " + ruleNames(rules)
 	}
 	return req, ""

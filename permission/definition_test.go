@@ -17,6 +17,7 @@ name: declared
 rules:
   - {name: changed, tool_name: "*", behavior: deny, when: tool.changed}
   - {name: nested, tool_name: shop, behavior: ask, when: "call.depth > 1 || has(call.parent) && call.parent.tool == 'crawl' && call.parent.user != caller.user"}
+  - {name: eyes, tool_name: pay, behavior: ask, approvers: {users: [ann, bob], exclude_requester: true}}
   - {name: trusted, tool_name: shop, behavior: allow, when: "tool.claims.read_only && tool.hash == 'sha256:1'"}
 tests:
   - name: a claim that is trusted
@@ -37,6 +38,12 @@ tests:
   - name: of the same user
     call: {tool: shop, caller: {user: ann}, definition: {hash: "sha256:1", read_only: true, open_world: true, destructive: true}, parent: {tool: crawl, user: ann}}
     expect: {behavior: allow, rule: trusted}
+  - name: around which another user called
+    call: {tool: pay, caller: {user: eve}, parent: {tool: crawl, user: ann, around: dan}}
+    expect: {behavior: ask, rule: eyes}
+  - name: around which all approvers called
+    call: {tool: pay, caller: {user: eve}, parent: {tool: crawl, user: ann, around: [dan, bob]}}
+    expect: {behavior: deny, rule: eyes}
 `
 
 // Tests in rule files can state what a runtime declares and which call is the parent.
@@ -45,7 +52,7 @@ func TestDefinitionsAndParentsInTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := permission.Compile(policy, permission.Options{})
+	b, err := permission.Compile(policy, permission.Options{Enforced: everything().Enforced})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,39 @@ func TestEnoughPeople(t *testing.T) {
 	}
 }
 
+// Who requested a call around this one is excluded as its requester is.
+func TestEnoughPeopleAround(t *testing.T) {
+	within := &permission.Parent{Tool: "agent", User: "bob", Around: []string{"cid", "dan"}}
+	for _, tc := range []struct {
+		users     []string
+		escalates string // to whom
+		excludes  bool
+		want      message.Behavior
+	}{
+		{[]string{"Bob"}, "", true, "deny"},
+		{[]string{"cid", "Dan"}, "", true, "deny"},
+		{[]string{"ann", "bob"}, "dan", true, "deny"},
+		{[]string{"ann", "bob"}, "eve", true, "ask"},
+		{[]string{"ann", "bob", "cid", "dan", "eve"}, "", true, "ask"},
+		{[]string{"bob"}, "", false, "ask"},
+	} {
+		r := permission.Rule{Name: "a", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Users: tc.users, ExcludeRequester: tc.excludes}}
+		if tc.escalates != "" {
+			r.Escalation = []permission.Escalation{{After: time.Minute, To: permission.Approvers{Users: []string{tc.escalates}}}}
+		}
+		b, err := permission.Compile(permission.Policy{Rules: []permission.Rule{r}}, everything())
+		if err != nil {
+			t.Fatal(err)
+		}
+		req := permission.Request{Tool: "t", Input: []byte(`{}`), Caller: permission.Caller{User: "ann"}, Parent: within, Depth: 3}
+		for how, d := range map[string]permission.Decision{"decided": b.Decide(t.Context(), req), "explained": b.Explain(t.Context(), req).Decided} {
+			if d.Behavior != tc.want || (tc.want == "deny") != strings.Contains(d.Message, "too few people") {
+				t.Errorf("%v, then %q, excluding %t: %s %s (%s), want %s", tc.users, tc.escalates, tc.excludes, how, d.Behavior, d.Message, tc.want)
+			}
+		}
+	}
+}
+
 // A rule that asks because it failed forbids standing approvals, and one rule that excludes
 // editors is enough.
 func TestWhatOneRuleForbids(t *testing.T) {

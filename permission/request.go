@@ -89,7 +89,7 @@ type Definition struct {
 type Claims struct{ ReadOnly, Destructive, Idempotent, OpenWorld bool }
 
 // Parent is a call within which others are made, such as the one that started a
-// sub-agent.
+// sub-agent. Around are the users on whose behalf the calls around it are made.
 type Parent struct {
 	Tool    string            `json:"tool"`
 	User    string            `json:"user"` // on whose behalf the call was made
@@ -97,6 +97,16 @@ type Parent struct {
 	Session message.SessionID `json:"session"`
 	Reply   message.ReplyID   `json:"reply"`
 	Call    message.CallID    `json:"id"`
+	Around  []string          `json:"around,omitzero"`
+}
+
+// requesters returns everyone on whose behalf the call and those around it are made.
+func (r *Request) requesters() []string {
+	out := []string{r.Caller.User}
+	if p := r.Parent; p != nil {
+		out = append(append(out, p.User), p.Around...)
+	}
+	return out
 }
 
 // Mode is AgentScope's permission mode: what happens to a call that no rule decides. In a Request

@@ -17,7 +17,7 @@ import (
 type Approvers struct {
 	Users  []string
 	Groups []string
-	// ExcludeRequester prevents the person on whose behalf the call is made from responding.
+	// ExcludeRequester excludes everyone on whose behalf the call or one around it is made.
 	ExcludeRequester bool
 	// ExcludeEditor: a person who changed the arguments does not count as an approver.
 	ExcludeEditor bool
@@ -108,7 +108,7 @@ type Requirement struct {
 	// Quorum is how many people of Users and of each set without its own quorum must approve; 0
 	// means one.
 	Quorum int `json:"quorum"`
-	// ExcludeRequester excludes the person on whose behalf the call is made.
+	// ExcludeRequester excludes everyone on whose behalf the call or one around it is made.
 	ExcludeRequester bool `json:"exclude_requester"`
 	// ExcludeEditor: a person who changes the arguments does not count as an approver.
 	ExcludeEditor bool `json:"exclude_editor"`
@@ -351,22 +351,22 @@ func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 	return &Remember{Scope: slices.Compact(scope), TTL: shorterOf(so.TTL, m.TTL), Uses: shorterOf(so.Uses, m.Uses)}
 }
 
-// countPeople counts the people behind names, except one.
-func countPeople(names []string, excluded string) int {
+// countPeople counts the people behind names, except the excluded ones.
+func countPeople(names, excluded []string) int {
 	people := toolcall.People(names)
-	return len(slices.DeleteFunc(people, func(name string) bool { return toolcall.IsSamePerson(name, excluded) }))
+	return len(slices.DeleteFunc(people, func(name string) bool {
+		return slices.ContainsFunc(excluded, func(other string) bool { return toolcall.IsSamePerson(name, other) })
+	}))
 }
 
 // hasEnoughPeople reports whether enough people can be left to respond, on the plain lists and in
 // each set separately. If groups take part this is unknown, and the result is true.
-func (r *Requirement) hasEnoughPeople(requester string) bool {
-	left := func(people []string, need int) bool {
-		excluded := ""
-		if r.ExcludeRequester {
-			excluded = requester
-		}
-		return countPeople(people, excluded) >= max(need, 1)
+func (r *Requirement) hasEnoughPeople(requesters []string) bool {
+	var excluded []string
+	if r.ExcludeRequester {
+		excluded = requesters
 	}
+	left := func(people []string, need int) bool { return countPeople(people, excluded) >= max(need, 1) }
 	if r.Users != nil && !left(r.Users, r.Quorum) {
 		return false
 	}

@@ -291,7 +291,7 @@ func testOf(t *rulefile.Test) Test {
 		out.Call.Definition = &Definition{Hash: d.Hash, Changed: d.Changed, Claims: Claims{d.ReadOnly, d.Destructive, d.Idempotent, d.OpenWorld}}
 	}
 	if p := c.Parent; p != nil {
-		out.Call.Parent = &Parent{Tool: p.Tool, User: p.User, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call}
+		out.Call.Parent = &Parent{Tool: p.Tool, User: p.User, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call, Around: p.Around}
 		out.Call.Depth = max(p.Depth, 1)
 	}
 	for _, name := range c.Exhausted {

@@ -126,7 +126,7 @@ func parentOf(c *toolcall.Call) *permission.Parent {
 	if p == nil {
 		return nil
 	}
-	return &permission.Parent{Tool: p.Tool, User: p.Runtime, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call}
+	return &permission.Parent{Tool: p.Tool, User: p.Runtime, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call, Around: p.Around}
 }
 
 // Decide asks the policy about a call.

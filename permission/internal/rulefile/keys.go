@@ -95,7 +95,7 @@ type matchDoc struct {
 type approversDoc struct {
 	Users            []string `key:"users" doc:"Names of people."`
 	Groups           []string `key:"groups" doc:"Names of groups."`
-	ExcludeRequester bool     `key:"exclude_requester" doc:"The person on whose behalf the call is made cannot answer."`
+	ExcludeRequester bool     `key:"exclude_requester" doc:"The people on whose behalf the call or one around it is made cannot respond."`
 	ExcludeEditor    bool     `key:"exclude_editor" doc:"A person who edited the arguments does not count as an approver."`
 }
 
@@ -190,6 +190,7 @@ type Parent struct {
 	Session message.SessionID `key:"session" doc:"Its session."`
 	Reply   message.ReplyID   `key:"reply" doc:"Its reply."`
 	Call    message.CallID    `key:"id" doc:"Its id."`
+	Around  []string          `key:"around" doc:"On whose behalf the calls around it are made."`
 	Depth   int               `key:"depth" min:"1" doc:"How many calls enclose the test's call; by default 1."`
 }
 
