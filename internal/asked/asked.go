@@ -97,7 +97,10 @@ func Excluded(c *toolcall.Call) []string {
 	var out []string
 	r := c.Request.Requirement
 	if r.ExcludeRequester {
-		out = append(out, orUnknown(strings.Join(r.Requesters(), ", "))+" requested this and cannot approve it")
+		out = append(out, orUnknown(r.Requester)+" requested this and cannot approve it")
+	}
+	if len(r.RequestersAround) > 0 {
+		out = append(out, names(r.RequestersAround)+" requested a call around this one and cannot approve this one")
 	}
 	if r.ExcludeEditor {
 		text := "a person who edits this cannot approve it"

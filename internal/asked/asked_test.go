@@ -114,6 +114,8 @@ func TestNeeds(t *testing.T) {
 		{"mine, of two parts", toolcall.Requirement{Approvers: []toolcall.ApproverSet{{Rule: "a", Users: []string{"ann"}}, {Rule: "b", Users: []string{"bob"}}}}, asked.Yes, "0 of 1 from ann (rule a)|0 of 1 from bob (rule b)"},
 		{"my own request", toolcall.Requirement{ExcludeRequester: true, Requester: "ann"}, asked.No, "0 of 1 from any approver|ann requested this and cannot approve it"},
 		{"an unknown requester", toolcall.Requirement{ExcludeRequester: true}, asked.No, "0 of 1 from any approver|an unknown person requested this and cannot approve it"},
+		{"my request around it", toolcall.Requirement{ExcludeRequester: true, Requester: "worker", RequestersAround: []string{"ann", "helper"}}, asked.No,
+			"0 of 1 from any approver|worker requested this and cannot approve it|ann, helper requested a call around this one and cannot approve this one"},
 		{"editors", toolcall.Requirement{ExcludeEditor: true, Editors: []string{"bob"}, Deadline: soon}, asked.Yes, "0 of 1 from any approver|bob edited this and cannot approve it"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

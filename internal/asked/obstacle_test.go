@@ -30,7 +30,9 @@ func TestObstacle(t *testing.T) {
 	}{
 		{"anyone", toolcall.Requirement{}, "", "approve edit reject respond delegate skip", ""},
 		{"others", toolcall.Requirement{Users: []string{"bob", "eve"}}, "", "", "You cannot respond: only bob, eve can."},
-		{"own request", toolcall.Requirement{ExcludeRequester: true, Requester: "ann"}, "", "", "requested on your behalf"},
+		{"own request", toolcall.Requirement{ExcludeRequester: true, Requester: "ann"}, "", "", "the call was requested on your behalf"},
+		{"own request around it", toolcall.Requirement{ExcludeRequester: true, Requester: "worker", RequestersAround: []string{"bob", "Ann"}}, "", "", "a call around this one was requested on your behalf"},
+		{"unknown request", toolcall.Requirement{ExcludeRequester: true}, "", "", "who requested the call is unknown"},
 		{"approved", toolcall.Requirement{Quorum: 2}, toolcall.ResponseApprove, "edit reject delegate skip", "You "},
 		{"skipped", toolcall.Requirement{}, toolcall.ResponseSkip, "reject", "You skipped: you can only reject this request now."},
 		{"delegated", toolcall.Requirement{}, toolcall.ResponseDelegate, "reject", "You delegated to eve: you can only reject this request now."},

@@ -219,8 +219,14 @@ func approvesAlone(c *toolcall.Call, who string) bool {
 // WhyNotAsked says why a person cannot respond to an approval request at all.
 func WhyNotAsked(c *toolcall.Call, who string) string {
 	r := c.Request.Requirement
-	if r.Excludes(who) {
+	switch {
+	case !r.Excludes(who):
+	case r.Requester == "":
+		return "You cannot respond: the rule excludes the requester, and who requested the call is unknown."
+	case toolcall.IsSamePerson(r.Requester, who):
 		return "You cannot respond: the call was requested on your behalf, and the rule excludes the requester."
+	default:
+		return "You cannot respond: a call around this one was requested on your behalf, and the rule excludes its requester, too."
 	}
 	var from []string
 	for _, part := range c.Tally().Parts {

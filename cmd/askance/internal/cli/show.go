@@ -260,7 +260,10 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 		}
 	}
 	if r.ExcludeRequester {
-		row("not", term.SafeLine("the requester "+strings.Join(r.Requesters(), ", ")))
+		row("not", term.SafeLine("the requester "+r.Requester))
+	}
+	if len(r.RequestersAround) > 0 {
+		row("not", term.SafeLine(strings.Join(r.RequestersAround, ", ")+" (requested a call around this one)"))
 	}
 	if r.ExcludeEditor && len(r.Editors) > 0 {
 		row("not", term.SafeLine("approve: "+strings.Join(r.Editors, ", ")+" (edited the arguments)"))

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -22,6 +24,7 @@ rules:
     escalation: [{after: 1h, to: {users: [max]}}]
     expiry: 2h
     on_expiry: escalate
+  - {name: outside, tool_name: outside, behavior: allow}
 `
 
 // If several people must agree, every command shows who has agreed and who is missing.
@@ -61,5 +64,19 @@ func TestSeveralAgree(t *testing.T) {
 		t.Errorf("list --json: %+v", list.Waiting)
 	}
 	has(ok(t, as("ann", "approve", "c", "--yes")...), "queued")
+
+	around := s.propose("r1", "outer", "outside", `{}`)
+	worker, err := bus.NewClient(s.connection("worker"), "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "worker"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := worker.Propose(t.Context(), toolcall.ProposeRequest{
+		V: 1, Session: "s2", Reply: "r1", Parent: &toolcall.ParentKey{Session: around.Session, Reply: around.Reply, Call: around.Call},
+		Calls: []message.ToolCallBlock{{ID: "inner", Name: "pay", Input: `{"cents":500}`}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	has(ok(t, as("ann", "show", "inner")...), "the requester worker\n", "bot (requested a call around this one)\n")
+	fails(t, cli.ExitForbidden, "a call around this one was requested on your behalf", as("bot", "approve", "inner", "--yes")...)
 	fails(t, cli.ExitUsage, "use 0 or a positive time", "serve", "--remind", "-1h", "--data", filepath.Join(dir, "other"))
 }
