@@ -122,8 +122,11 @@ func (env *environment) printDocument(v any) error {
 	}
 	var text bytes.Buffer
 	if env.format == formatYAML {
-		textfile.WriteYAML(&text, b, "", true, false)
-	} else if err := json.Indent(&text, append(b, '\n'), "", "  "); err != nil {
+		err = textfile.WriteYAML(&text, b, "", true, false)
+	} else {
+		err = json.Indent(&text, append(b, '\n'), "", "  ")
+	}
+	if err != nil {
 		return fmt.Errorf("encode the output: %w", err)
 	}
 	_, err = env.out.Write(text.Bytes())

@@ -269,24 +269,30 @@ func Place(data []byte, path string) (line, col int) {
 	return pos.Line, pos.Column
 }
 
-// WriteYAML writes a valid JSON value in block style, with members in the same order and numbers
+// WriteYAML writes a JSON value in block style, with members in the same order and numbers
 // with the same digits. It follows a name or, with inline, a dash or the beginning of the text: only
 // there its first member stands on the same line. With flow, a list of scalars is on one line.
-func WriteYAML(b *bytes.Buffer, value []byte, indent string, inline, flow bool) {
+// After an error the text is incomplete.
+func WriteYAML(b *bytes.Buffer, value []byte, indent string, inline, flow bool) error {
 	kind := strictjson.KindOf(value)
 	var members []strictjson.Member
+	var err error
 	switch kind {
 	case "object":
-		members, _ = strictjson.Members(value) // it is valid
+		members, err = strictjson.Members(value)
 	case "array":
-		members, _ = strictjson.Items(value) // it is valid
+		members, err = strictjson.Items(value)
+	}
+	if err != nil {
+		return err
 	}
 	if len(members) == 0 || flow && kind == "array" && !slices.ContainsFunc(members, isNested) {
 		if !inline {
 			b.WriteByte(' ')
 		}
-		b.WriteString(yamlLine(value, members) + "\n")
-		return
+		line, err := yamlLine(value, members)
+		b.WriteString(line + "\n")
+		return err
 	}
 	for i, m := range members {
 		switch {
@@ -300,8 +306,11 @@ func WriteYAML(b *bytes.Buffer, value []byte, indent string, inline, flow bool) 
 		} else {
 			b.WriteString(YAMLText(m.Name) + ":")
 		}
-		WriteYAML(b, m.Value, indent+"  ", kind == "array", flow)
+		if err := WriteYAML(b, m.Value, indent+"  ", kind == "array", flow); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 func isNested(m strictjson.Member) bool {
@@ -310,21 +319,24 @@ func isNested(m strictjson.Member) bool {
 }
 
 // yamlLine returns a scalar, a list of scalars or an empty object on one line.
-func yamlLine(value []byte, items []strictjson.Member) string {
+func yamlLine(value []byte, items []strictjson.Member) (string, error) {
 	switch strictjson.KindOf(value) {
 	case "object":
-		return "{}"
+		return "{}", nil
 	case "array":
 		texts := make([]string, len(items))
 		for i, m := range items {
-			texts[i] = yamlLine(m.Value, nil)
+			var err error
+			if texts[i], err = yamlLine(m.Value, nil); err != nil {
+				return "", err
+			}
 		}
-		return "[" + strings.Join(texts, ", ") + "]"
+		return "[" + strings.Join(texts, ", ") + "]", nil
 	case "string":
-		text, _ := strictjson.Text(value) // it is valid
-		return YAMLText(text)
+		text, err := strictjson.Text(value)
+		return YAMLText(text), err
 	}
-	return string(value)
+	return string(value), strictjson.Check(value)
 }
 
 var (

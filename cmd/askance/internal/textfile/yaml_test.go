@@ -21,7 +21,9 @@ func TestWriteYAML(t *testing.T) {
 			list = "o: [a b, \"- x\", 1]\n"
 		}
 		var b bytes.Buffer
-		textfile.WriteYAML(&b, []byte(document), "", true, flow)
+		if err := textfile.WriteYAML(&b, []byte(document), "", true, flow); err != nil {
+			t.Fatal(err)
+		}
 		for _, part := range []string{"l: plain words here\n", "d:\n  - 1\n  - 2.50\n  - e: \"x: y\"\n    f: null\n", "p: \"\\u202e\"\n", "b: []\nc: {}\n", list} {
 			if !strings.Contains(b.String(), part) {
 				t.Errorf("flow %t: the document is\n%s\nwant in it\n%s", flow, &b, part)
@@ -31,6 +33,18 @@ func TestWriteYAML(t *testing.T) {
 			t.Errorf("flow %t: the document has a control character: %q", flow, &b)
 		}
 		wantSame(t, document, b.String())
+	}
+}
+
+// A text that is not JSON is an error and no empty document.
+func TestWriteYAMLRefuses(t *testing.T) {
+	for _, text := range []string{"", "{", `{"a":1`, `{"a":}`, `{"a":1}}`, `{"a":1,"a":2}`, "[1,", `["a]`, `[[1,{"b":[}]]`, `"a`, `"\x"`, "tru", "1e", "-", "x"} {
+		for _, flow := range []bool{false, true} {
+			var b bytes.Buffer
+			if err := textfile.WriteYAML(&b, []byte(text), "", true, flow); err == nil {
+				t.Errorf("flow %t: %q is written as %q", flow, text, &b)
+			}
+		}
 	}
 }
 

@@ -203,7 +203,9 @@ func (f *Found) Write(o Options) (file []byte, leftOut []string, err error) {
 	}
 	b.WriteString("version: 1\ntools:\n")
 	for i := range kept {
-		kept[i].write(&b, o)
+		if err := kept[i].write(&b, o); err != nil {
+			return nil, leftOut, fmt.Errorf("the tool %s: %w", shownName(kept[i].Name), err)
+		}
 	}
 	return b.Bytes(), leftOut, checkFile(b.Bytes(), kept)
 }
@@ -251,7 +253,7 @@ func checkFile(file []byte, want []Definition) error {
 // SameJSON reports whether two texts are the same JSON value.
 func SameJSON(a, b []byte) bool { return jcs.Equal(a, b) }
 
-func (d *Definition) write(b *bytes.Buffer, o Options) {
+func (d *Definition) write(b *bytes.Buffer, o Options) error {
 	fmt.Fprintf(b, "  - name: %s\n", textfile.YAMLText(d.Name))
 	for _, n := range d.Notes {
 		writeComment(b, "    ", n)
@@ -289,7 +291,7 @@ func (d *Definition) write(b *bytes.Buffer, o Options) {
 		}
 	}
 	b.WriteString("    input_schema:")
-	textfile.WriteYAML(b, d.Schema, "      ", false, true)
+	return textfile.WriteYAML(b, d.Schema, "      ", false, true)
 }
 
 func writeComment(b *bytes.Buffer, indent, text string) {
