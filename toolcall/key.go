@@ -153,13 +153,25 @@ func IsSamePerson(a, b string) bool { return a == b || PersonKey(a) == PersonKey
 // PersonKey returns what all names of one person have in common.
 func PersonKey(name string) string {
 	folded := strings.Map(func(r rune) rune {
+		if r == '\u0131' {
+			return 'I' // its upper case, which has another lower case
+		}
 		least := r
 		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
 			least = min(least, f)
 		}
 		return least
 	}, norm.NFKD.String(name)) // decomposed, because some letters have no other case of their own
-	return norm.NFKD.String(folded)
+	onI := false
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\u0307' && onI:
+			return -1 // the dot of the Turkish capital I, which its lower case loses or keeps
+		case !unicode.Is(unicode.M, r):
+			onI = r == 'I'
+		}
+		return r
+	}, norm.NFKD.String(folded)) // last, so that the marks of a letter are in one order
 }
 
 // People returns one name of each person, sorted.
