@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -28,6 +29,9 @@ func redactCases() []engineCase {
 		{"a result cannot be guessed from its digest", hiddenResultDigest},
 		{"an answer that is sent again", answeredAgain},
 		{"another answer with the id of the first", answeredOtherwise},
+		{"another answer with other terms", answeredWithTerms},
+		{"another answer with other rules", answeredWithRules},
+		{"another answer with another result", respondedOtherwise},
 	}
 }
 
@@ -330,11 +334,83 @@ func answeredOtherwise(w *world) {
 	e.answers("ann", edited)
 	edited.Input = &same
 	e.refuses("ann", edited, message.ErrConflict)
+	edited.Input = &input
+	third := edit(after, `{"n":3}`)
+	third.ID = "two" // bob's own: an id is unique for each person
+	after = e.answers("bob", third)
+	e.answers("bob", third)
+	e.answers("ann", edited)
+	no := *edited.Input + " "
+	third.Input = &no
+	e.refuses("bob", third, message.ErrConflict)
+	e.answers("cy", approve(after))
+	e.refuses("bob", third, message.ErrConflict)
 	to := toolcall.Response{Key: after.Key, Digest: after.Digest, Kind: toolcall.ResponseDelegate, To: "ann", ID: "three"}
-	e.answers("bob", to)
-	e.answers("bob", to)
+	e.answers("dora", to)
+	e.answers("dora", to)
 	to.To = "cy"
-	e.refuses("bob", to, message.ErrConflict)
+	e.refuses("dora", to, message.ErrConflict)
+}
+
+// answeredWithTerms is answeredOtherwise for what an approval remembers.
+func answeredWithTerms(w *world) {
+	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum, r.Remember.Uses = 3, 3 }))
+	e := w.engine()
+	q := e.ask("c", deploy, `{"n":1}`)
+	plain, terms, last := approve(q), approve(q), approve(q)
+	plain.ID, terms.ID, last.ID = "plain", "terms", "last"
+	terms.Remember = &toolcall.StandingTerms{}
+	e.answers("ann", plain)
+	e.answers("ann", plain)
+	plain.Remember = &toolcall.StandingTerms{}
+	e.refuses("ann", plain, message.ErrConflict)
+	for range 2 { // open, then finished
+		e.answers("bob", terms)
+		other := terms
+		for _, other.Remember = range []*toolcall.StandingTerms{
+			nil, {Scope: toolcall.ScopeSpace}, {Uses: 2}, {Until: time.Now().Add(time.Minute)}, {Budget: &toolcall.Budget{Path: "args.n", Limit: "2"}}, {Rules: []message.PermissionRule{{ToolName: deploy}}},
+		} {
+			e.refuses("bob", other, message.ErrConflict)
+		}
+		e.answers("bob", terms)
+		e.answers("cy", last)
+		e.finished(q.Key)
+	}
+}
+
+// answeredWithRules is answeredOtherwise for suggested rules.
+func answeredWithRules(w *world) {
+	e := w.engine()
+	q := e.ask("c", deploy, `{"n":1}`)
+	if len(q.Suggested) == 0 {
+		w.Fatal("no rule is suggested")
+	}
+	resp := approve(q)
+	resp.ID = "one"
+	with := resp
+	with.Rules = q.Suggested
+	e.answers("ann", resp)
+	e.finished(q.Key)
+	e.refuses("ann", with, message.ErrConflict)
+	e.answers("ann", resp)
+	other := e.ask("d", deploy, `{"n":2}`)
+	with.Key, with.Digest = other.Key, other.Digest
+	e.answers("ann", with)
+	e.finished(other.Key)
+	e.answers("ann", with)
+	with.Rules = nil
+	e.refuses("ann", with, message.ErrConflict)
+}
+
+// respondedOtherwise is answeredOtherwise for the result that a person supplies.
+func respondedOtherwise(w *world) {
+	e := w.engine()
+	q := e.ask("c", deploy, `{"n":1}`)
+	resp := toolcall.Response{Key: q.Key, Digest: q.Digest, Kind: toolcall.ResponseRespond, Output: "one", ID: "one"}
+	e.answers("ann", resp)
+	e.answers("ann", resp)
+	resp.Output = "two"
+	e.refuses("ann", resp, message.ErrConflict)
 }
 
 var _ engine.Policy = (*policy)(nil)

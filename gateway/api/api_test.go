@@ -291,6 +291,10 @@ func TestIdempotencyKey(t *testing.T) {
 	// The journal knows what a restart forgets: with a new key, the response is already on record.
 	w.ok(ann, post, callPath(k)+"/response", body, nil, "Idempotency-Key", "two")
 	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeFinished, "Idempotency-Key", "three")
+	k2 := w.A.Ask("s1", "r1", "c2")
+	body2 := `{"digest":"` + w.A.Show(k2).Digest + `","kind":"approve","response_id":"id"}`
+	w.ok(ann, post, callPath(k2)+"/response", body2, nil)
+	w.refused(ann, post, callPath(k2)+"/response", strings.Replace(body2, "approve", "reject", 1), http.StatusConflict, message.CodeConflict, "Idempotency-Key", "five")
 	// A refusal is also repeated.
 	w.refused(ann, post, callPath(k)+"/response", `{"digest":"x","kind":"approve"}`, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "four")
 	p := w.do(ann, post, callPath(k)+"/response", `{"digest":"x","kind":"approve"}`, "Idempotency-Key", "four")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -115,10 +116,10 @@ func addToShow(_ *ask, _, reply any, err error) (any, error) {
 }
 
 // addToAnswer replies with the call if the response is already on record: it was carried out, but
-// its Idempotency-Key is no longer stored.
+// its Idempotency-Key is no longer stored. A conflict is about another response.
 func addToAnswer(a *ask, request, reply any, err error) (any, error) {
 	ans, _ := request.(toolcall.Response)
-	if err != nil && a.r.Header.Get("Idempotency-Key") != "" {
+	if err != nil && a.r.Header.Get("Idempotency-Key") != "" && !errors.Is(err, message.ErrConflict) {
 		if c := toolcall.CallOf(err); c.HasResponse(a.p.Name, ans) {
 			return c, nil
 		}

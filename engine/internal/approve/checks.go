@@ -51,23 +51,36 @@ func checkResent(_ context.Context, r *response) error {
 	switch {
 	case i < 0:
 		return nil
-	case !r.isOther(r.call.Votes[i]):
+	case !r.isOther(i):
 		return store.ErrNoChange
 	}
 	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: "another response of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each response its own id"}
 }
 
-// isOther reports whether the response is certainly not the one of the vote. What an edit sent is
-// known only until the next edit, and not if rules hide it.
-func (r *response) isOther(v toolcall.Vote) bool {
-	c, in := r.call, r.in
-	if v.Kind != in.Kind || v.Digest != in.Digest || v.Note != in.Note || v.To != in.To || v.Kind == toolcall.ResponseReject && v.Feedback != in.Feedback {
+// isOther reports whether the response is certainly not the one of the call's vote i. What a response
+// with arguments sent is unknown after a later edit, and what an edit sent also if rules hide it.
+func (r *response) isOther(i int) bool {
+	c, in, v := r.call, r.in, r.call.Votes[i]
+	switch {
+	case v.Kind != in.Kind || v.Digest != in.Digest || v.Note != in.Note || v.To != in.To || in.Input == nil && v.Edited:
+		return true
+	case v.Kind == toolcall.ResponseReject && v.Feedback != in.Feedback:
+		return true
+	case v.Kind == toolcall.ResponseRespond && (c.Result == nil || c.Result.Output.Text != in.Output):
+		return true
+	case !isSameSignature(v.Signature, in.Signature) || !standing.HasRules(v.Rules, in.Rules) || !standing.HasTerms(c, v, in.Remember):
+		return true
+	case in.Input == nil || c.Hides() && v.Edited || slices.ContainsFunc(c.Votes[i+1:], func(o toolcall.Vote) bool { return o.Edited }):
+		return false
+	case c.Request == nil:
 		return true
 	}
-	if in.Input == nil {
-		return v.Edited
-	}
-	return !c.Hides() && (v.On(c.Digest) || v.Edited && c.Votes[len(c.Votes)-1].ID == v.ID) && *in.Input != c.Input
+	input, err := c.Request.Revealed(*in.Input)
+	return err != nil || input != c.Input
+}
+
+func isSameSignature(a, b *toolcall.ApproverSignature) bool {
+	return a == b || a != nil && b != nil && a.Sig == b.Sig
 }
 
 // checkApprover applies the requirement as it was first issued, and makes the vote.

@@ -27,16 +27,10 @@ func rulesFit(rules []message.PermissionRule) error {
 	return nil
 }
 
-// completeRules completes the rules: they must be allow rules for the tool, no
-// wider than those suggested (unless rules of the policy limit them), and cover
-// this very call.
-func (a *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *toolcall.StandingTerms, l limits) error {
-	if len(t.Rules) == 0 {
-		t.Rules = c.Suggested
-		if l.byRule != nil {
-			t.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
-		}
-	}
+// checkTermRules checks the rules of terms, and notes their source: they must be allow rules for
+// the tool, no wider than those suggested (unless rules of the policy limit them), and cover this
+// very call.
+func (a *Approvals) checkTermRules(ctx context.Context, c *toolcall.Call, t *toolcall.StandingTerms, l limits) error {
 	if err := rulesFit(t.Rules); err != nil { // suggested ones too
 		return err
 	}
@@ -164,6 +158,16 @@ func SuggestedRules(c *toolcall.Call, rules []message.PermissionRule) []message.
 		}
 	}
 	return out
+}
+
+// HasRules reports whether a vote has the rules of a response, in any order.
+func HasRules(vote, sent []message.PermissionRule) bool {
+	within := func(list, all []message.PermissionRule) bool {
+		return !slices.ContainsFunc(list, func(r message.PermissionRule) bool {
+			return !slices.ContainsFunc(all, func(o message.PermissionRule) bool { return SameRule(o, r) })
+		})
+	}
+	return within(vote, sent) && within(sent, vote)
 }
 
 // Grant makes the standing approval that all approvals of a call agree on. There is none if

@@ -13,6 +13,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
+// defaultScope is the scope of terms that name none.
+const defaultScope = toolcall.ScopeSession
+
 // CompleteTerms fills in what an approver wants remembered about a call. It refuses terms
 // that do not cover the call, or are wider than the response to this approval request
 // may be.
@@ -20,19 +23,20 @@ func (a *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolc
 	if c.Hides() { // the terms and counted values would show it
 		return nil, HiddenError()
 	}
-	t.Scope = cmp.Or(t.Scope, toolcall.ScopeSession)
+	t.Scope = cmp.Or(t.Scope, defaultScope)
 	t.Until = t.Until.UTC()
 	if err := checkTerms(t, now); err != nil {
 		return nil, err
 	}
 	limits, err := limitsOf(c)
 	if err == nil {
-		err = limits.boundTerms(&t, c, now)
+		limits.fill(&t, c)
+		err = limits.boundTerms(t, c, now)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := a.completeRules(ctx, c, &t, limits); err != nil {
+	if err := a.checkTermRules(ctx, c, &t, limits); err != nil {
 		return nil, err
 	}
 	return &t, a.checkBudget(c, t.Budget)
@@ -83,33 +87,64 @@ func limitsOf(c *toolcall.Call) (limits, error) {
 	return limits{}, decide.ForbiddenError("no rule can answer this approval request", "approve only this call")
 }
 
-// boundTerms checks terms against the limits, and fills in what they leave out.
-func (l limits) boundTerms(t *toolcall.StandingTerms, c *toolcall.Call, now time.Time) error {
+// fill puts in how many uses and which rules terms leave out.
+func (l limits) fill(t *toolcall.StandingTerms, c *toolcall.Call) {
+	t.Uses = cmp.Or(t.Uses, l.uses())
+	if t.Uses == 0 && t.Budget != nil {
+		t.Uses = toolcall.MaxStandingUses
+	}
+	switch {
+	case len(t.Rules) > 0:
+	case l.byRule != nil:
+		t.Rules = []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow}}
+	default:
+		t.Rules = c.Suggested
+	}
+}
+
+// uses is the limit of further calls; 0 means none.
+func (l limits) uses() int {
+	if l.byRule == nil {
+		return 0
+	}
+	return min(l.byRule.Uses, toolcall.MaxStandingUses)
+}
+
+// HasTerms reports whether a vote remembers what a response with these terms asks for. For a vote
+// on an earlier approval request, what the terms leave out is unknown and counts as the same.
+func HasTerms(c *toolcall.Call, v toolcall.Vote, sent *toolcall.StandingTerms) bool {
+	if sent == nil || v.Remember == nil {
+		return sent == nil && v.Remember == nil
+	}
+	t := *sent
+	t.Scope = cmp.Or(t.Scope, defaultScope)
+	if v.On(c.Digest) {
+		limits, err := limitsOf(c)
+		if err != nil {
+			return false
+		}
+		limits.fill(&t, c)
+	} else if t.Uses = cmp.Or(t.Uses, v.Remember.Uses); len(t.Rules) == 0 {
+		t.Rules = v.Remember.Rules
+	}
+	return SameTerms(&t, v.Remember)
+}
+
+// boundTerms checks terms against the limits.
+func (l limits) boundTerms(t toolcall.StandingTerms, c *toolcall.Call, now time.Time) error {
 	switch {
 	case t.Scope == toolcall.ScopeAgent && c.Agent == "":
 		return decide.ForbiddenError("the call names no agent", "use another scope")
 	case l.byRule == nil && t.Scope != toolcall.ScopeSession && t.Scope != toolcall.ScopeCallLike:
 		return decide.ForbiddenError("no rule asks about this call, so it can be remembered only in its session, not with scope "+string(t.Scope), "use session or call_like; a rule with remember can allow a wider scope")
-	case l.byRule != nil:
-		return l.byRules(t, now)
-	case t.Budget != nil && t.Uses == 0:
-		t.Uses = toolcall.MaxStandingUses
+	case l.byRule == nil:
+		return nil
 	}
-	return nil
-}
-
-func (l limits) byRules(t *toolcall.StandingTerms, now time.Time) error {
-	end := now.Add(time.Duration(l.byRule.TTLMS) * time.Millisecond)
-	most := min(l.byRule.Uses, toolcall.MaxStandingUses)
-	if t.Until.After(end) {
+	if end := now.Add(time.Duration(l.byRule.TTLMS) * time.Millisecond); t.Until.After(end) {
 		return decide.ForbiddenError("the rules that ask allow remembering only until "+end.Format(time.RFC3339), "choose an earlier time, or leave it out")
 	}
-	if most > 0 && t.Uses > most {
+	if most := l.uses(); most > 0 && t.Uses > most {
 		return decide.ForbiddenError(fmt.Sprintf("the rules that ask allow at most %d further calls", most), "choose a smaller number, or leave it out")
-	}
-	t.Uses = cmp.Or(t.Uses, most)
-	if t.Uses == 0 && t.Budget != nil {
-		t.Uses = toolcall.MaxStandingUses
 	}
 	return nil
 }
