@@ -178,11 +178,14 @@ func (c *Call) AsParent() (*Parent, error) {
 }
 
 // RuntimesExcept returns the runtimes of the parent and the calls around it, one name of each,
-// without one of them. A nil parent has none.
+// without one of them. Without any it returns nil, so that no record or digest has an empty list.
 func (p *Parent) RuntimesExcept(runtime string) []string {
 	if p == nil {
 		return nil
 	}
 	all := People(append(slices.Clone(p.Around), p.Runtime))
-	return slices.DeleteFunc(all, func(name string) bool { return IsSamePerson(name, runtime) })
+	if all = slices.DeleteFunc(all, func(name string) bool { return IsSamePerson(name, runtime) }); len(all) == 0 {
+		return nil
+	}
+	return all
 }
