@@ -1,9 +1,9 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -75,7 +75,8 @@ type office struct {
 var workforce = []string{"ann", "Ann", "bob", "cy", "dora", "bot", "BOT"}
 
 func personalKey(name string) ed25519.PrivateKey {
-	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{byte(len(name)) + name[0]}, ed25519.SeedSize))
+	seed := sha256.Sum256([]byte(name))
+	return ed25519.NewKeyFromSeed(seed[:])
 }
 
 // TestAgreementOverTime: while time passes, groups change, engines stop and start, and several people

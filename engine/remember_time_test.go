@@ -59,6 +59,7 @@ type notebook struct {
 	mu    sync.Mutex // guards all below
 	memos map[toolcall.StandingID]*memo
 	open  []payment // allowed by a standing approval and not begun
+	early []func()  // notes uses of standing approvals whose response had not returned
 }
 
 // TestStandingApprovalsOverTime: calls at once on two engines, restarts, ends and revocations: no call
@@ -139,6 +140,14 @@ func (m *notebook) step() {
 			all.Go(f)
 		}
 		all.Wait()
+		early := m.early
+		m.early = nil
+		for _, note := range early {
+			note()
+		}
+		if len(m.early) > 0 {
+			m.Fatal("a standing approval that no response created has allowed a call")
+		}
 	}
 }
 
@@ -207,7 +216,8 @@ func (m *notebook) noteUse(p payment, c *toolcall.Call, revoked map[toolcall.Sta
 	defer m.mu.Unlock()
 	memo := m.memos[c.Decision.Standing]
 	if memo == nil {
-		return // granted at the same time; the next step checks its uses
+		m.early = append(m.early, func() { m.noteUse(p, c, revoked, began) }) // granted at the same time
+		return
 	}
 	memo.uses++
 	switch {
