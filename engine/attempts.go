@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/decide"
@@ -65,7 +66,7 @@ func (at *attempts) makeOffer(c *toolcall.Call, t Tool, number, offers int, now 
 	until := now.Add(t.offerFor(offers))
 	g := &toolcall.Grant{
 		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Queue().Route, Digest: c.Digest, Attempt: number,
-		Bundle: c.Request.Bundle, Approvals: listApprovals(c, at.selfPrincipal(), now),
+		Bundle: c.Request.Bundle, Approvals: at.listApprovals(c, now),
 		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: store.RandomHex(16),
 	}
 	if err := g.Sign(at.cfg.signer.SigningKey()); err != nil {
@@ -84,16 +85,17 @@ const clockSkew = 5 * time.Second
 
 // listApprovals lists who approved the request that the grant names. If nobody did, the
 // policy allowed the call, and this engine stands for it.
-func listApprovals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []toolcall.Approval {
+func (at *attempts) listApprovals(c *toolcall.Call, now time.Time) []toolcall.Approval {
 	out := []toolcall.Approval{}
-	for _, v := range c.Tally().Approvals {
+	tally, _ := at.currentKeys().Tally(c, now)
+	for _, v := range tally.Approvals {
 		out = append(out, toolcall.Approval{By: v.By, At: v.At, Signature: v.Signature})
 	}
 	if n := len(c.Votes); len(out) == 0 && n > 0 && c.Votes[n-1].Edited && c.Votes[n-1].Made == "" {
 		out = append(out, toolcall.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // a record of an earlier release, which did not ask again after an edit
 	}
 	if len(out) == 0 {
-		out = append(out, toolcall.Approval{By: engine, At: now})
+		out = append(out, toolcall.Approval{By: at.selfPrincipal(), At: now})
 	}
 	return out
 }
@@ -152,29 +154,24 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 		revoked.Denied = &stored
 		return revoked, cmp.Or(d.Reason, "a rule denies it"), nil
 	}
-	for _, v := range c.Tally().Approvals {
-		if err := at.checkSignature(v, revoked.At); err != nil {
-			revoked.Reason = "the signature of " + v.By.Name + " no longer counts: " + message.AsError("", err).What
-			return revoked, revoked.Reason, nil
-		}
+	switch tally, err := at.currentKeys().Tally(c, revoked.At); {
+	case err == nil || tally.Agreed:
+	case errors.Is(err, message.ErrUnavailable): // another engine may know the key, so this one ends nothing
+		return revoked, "", err
+	default:
+		revoked.Reason = "a signature no longer counts: " + message.AsError("", err).What
+		return revoked, revoked.Reason, nil
 	}
 	revoked.Reason, err = at.standing.EndedReason(ctx, c)
 	return revoked, revoked.Reason, err
 }
 
-// checkSignature checks whether the signature of an approval, if it has one, still counts. An engine
-// without keys of approvers knows only its end.
-func (at *attempts) checkSignature(v toolcall.Vote, now time.Time) error {
-	if v.Signature == nil {
+// currentKeys returns the keys with which approvers sign now, or nil if this engine knows none.
+func (at *attempts) currentKeys() toolcall.ApproverKeys {
+	if at.cfg.approverKeys == nil {
 		return nil
 	}
-	if at.cfg.approverKeys != nil {
-		return v.Signature.Verify(at.cfg.approverKeys(), v.Digest, v.By.Name, now)
-	}
-	if v.HasEnded(now) {
-		return &message.Error{Code: message.CodeForbidden, What: "it has ended", Hint: "propose the call again and have it approved"}
-	}
-	return nil
+	return at.cfg.approverKeys()
 }
 
 // loseAttempt gives up an attempt whose owner is silent, or does not stop. If the owner is silent, an

@@ -275,40 +275,139 @@ func TestSignatureEnds(t *testing.T) {
 	}
 }
 
-// TestRemovedApproverKey: the signature of a key that was removed completes no requirement, and no
-// attempt begins.
+// signedWorld has one call whose approval requires two signatures, and approvers whose keys change.
+type signedWorld struct {
+	*hours
+	keys toolcall.ApproverKeys
+	call *toolcall.Call
+}
+
+func approverKey(b byte) ed25519.PrivateKey {
+	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize))
+}
+
+func newSignedWorld(t *testing.T) *signedWorld {
+	t.Helper()
+	w := &signedWorld{keys: toolcall.ApproverKeys{}, hours: &hours{T: t, journal: engine.NewMemory()}}
+	for i, name := range []string{"ann", "bob", "cy"} {
+		w.give(name, byte(i+1))
+	}
+	w.eng = w.engineWith(func() toolcall.ApproverKeys { return w.keys })
+	w.call = w.propose()
+	return w
+}
+
+func (w *signedWorld) engineWith(keys func() toolcall.ApproverKeys) *engine.Engine {
+	w.opts = []engine.Option{engine.WithApproverKeys(keys)}
+	return w.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true, Quorum: 2}, nil)
+}
+
+func (w *signedWorld) give(name string, b byte) {
+	w.keys[name] = toolcall.NewKeySet(approverKey(b).Public().(ed25519.PublicKey))
+}
+
+// approve approves with a signature that is valid for an hour, and checks the state of the call.
+func (w *signedWorld) approve(name string, b byte, want message.ToolCallState) {
+	w.Helper()
+	c := w.call
+	s, err := toolcall.SignApproval(*c.Request, name, time.Now().Add(time.Hour), approverKey(b))
+	wantNoErr(w.T, err)
+	_, err = w.as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Signature: s})
+	wantNoErr(w.T, err)
+	if c := w.after(0); c.State != want {
+		w.Fatalf("after the approval of %s the call is %s, want %s", name, c.State, want)
+	}
+}
+
+func (w *signedWorld) wantStart(want error) {
+	w.Helper()
+	if _, err := w.as(toolcall.RoleWorker, "w").Start(w.Context(), toolcall.StartRequest{Key: w.call.Key, Attempt: 1, Claim: "x"}); !errors.Is(err, want) {
+		w.Errorf("the start: %v, want %v", err, want)
+	}
+}
+
+// waitsFor reports whether the approval request is listed for a person.
+func (w *signedWorld) waitsFor(name string) bool {
+	w.Helper()
+	l, err := w.as(toolcall.RoleApprover, name).List(w.Context(), toolcall.ListRequest{Mine: true})
+	wantNoErr(w.T, err)
+	return len(l.Calls) > 0
+}
+
+// A signature of a removed key completes no requirement, and the approval request stays open for the
+// others and for its approver. No attempt begins with it, unless the other approvals suffice.
 func TestRemovedApproverKey(t *testing.T) {
+	const asking, submitted = message.ToolCallAsking, message.ToolCallSubmitted
+	for name, f := range map[string]func(w *signedWorld){
+		"others approve": func(w *signedWorld) {
+			w.approve("ann", 1, asking)
+			delete(w.keys, "ann")
+			w.approve("bob", 2, asking)
+			w.approve("cy", 3, submitted)
+			if n := len(w.after(0).Attempt.Grant.Approvals); n != 2 {
+				w.Errorf("the grant names %d approvals", n)
+			}
+			w.wantStart(nil)
+		},
+		"the approver signs again": func(w *signedWorld) {
+			w.approve("ann", 1, asking)
+			if w.waitsFor("ann") {
+				w.Error("the request waits for an approver who approved")
+			}
+			w.give("ann", 4) // her first key was stolen
+			if !w.waitsFor("ann") {
+				w.Error("the request does not wait for the approver whose key was removed")
+			}
+			w.approve("bob", 2, asking)
+			w.approve("ann", 4, submitted)
+			w.wantStart(nil)
+		},
+		"the key comes back": func(w *signedWorld) {
+			w.approve("ann", 1, asking)
+			delete(w.keys, "ann")
+			w.approve("bob", 2, asking)
+			w.approve("bob", 2, asking)
+			w.give("ann", 1)
+			w.approve("bob", 2, submitted)
+		},
+		"removed before the start": func(w *signedWorld) {
+			w.approve("ann", 1, asking)
+			w.approve("bob", 2, submitted)
+			delete(w.keys, "bob")
+			w.wantStart(message.ErrUnavailable)
+			w.after(time.Minute)
+			w.wantStart(message.ErrFinished)
+		},
+		"enough others approved": func(w *signedWorld) {
+			w.approve("ann", 1, asking)
+			delete(w.keys, "ann")
+			w.approve("bob", 2, asking)
+			w.approve("cy", 3, submitted)
+			w.give("ann", 1)
+			delete(w.keys, "cy")
+			w.after(time.Minute)
+			w.wantStart(nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(newSignedWorld(t)) })
+		})
+	}
+}
+
+// An engine whose directory is older than the signature refuses a start and ends nothing.
+func TestOlderDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		key := func(b byte) ed25519.PrivateKey {
-			return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize))
-		}
-		keys := toolcall.ApproverKeys{}
-		give := func(name string, b byte) { keys[name] = toolcall.NewKeySet(key(b).Public().(ed25519.PublicKey)) }
-		give("ann", 1)
-		give("bob", 2)
-		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithApproverKeys(func() toolcall.ApproverKeys { return keys })}}
-		h.eng = h.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true, Quorum: 2}, nil)
-		c := h.propose()
-		approve := func(name string, b byte) error {
-			s, err := toolcall.SignApproval(*c.Request, name, time.Now().Add(time.Hour), key(b))
-			wantNoErr(t, err)
-			_, err = h.as(toolcall.RoleApprover, name).SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Signature: s})
-			return err
-		}
-		wantNoErr(t, approve("ann", 1))
-		give("ann", 3) // her first key was stolen
-		if err := approve("bob", 2); !errors.Is(err, message.ErrForbidden) || h.after(0).State != message.ToolCallAsking {
-			t.Fatalf("with a signature of a removed key the call is %s: %v", h.after(0).State, err)
-		}
-		wantNoErr(t, approve("ann", 3))
-		wantNoErr(t, approve("bob", 2))
-		if c := h.after(0); c.State != message.ToolCallSubmitted {
-			t.Fatalf("the call is %s", c.State)
-		}
-		delete(keys, "bob")
-		if _, err := h.as(toolcall.RoleWorker, "w").Start(h.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "x"}); !errors.Is(err, message.ErrFinished) {
-			t.Errorf("the start: %v", err)
-		}
+		w := newSignedWorld(t)
+		older := toolcall.ApproverKeys{"bob": w.keys["bob"]}
+		w.approve("ann", 1, message.ToolCallAsking)
+		w.approve("bob", 2, message.ToolCallSubmitted)
+		newer := w.eng
+		w.eng = w.engineWith(func() toolcall.ApproverKeys { return older })
+		w.after(time.Second)
+		w.wantStart(message.ErrUnavailable)
+		w.eng = newer
+		w.wantStart(nil)
 	})
 }
 

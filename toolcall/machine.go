@@ -294,10 +294,7 @@ func (m *Machine) applyVote(ev Voted) error {
 	}
 	c.Votes = appendVote(c.Votes, ev.Vote)
 	switch ev.Vote.Kind {
-	case ResponseApprove:
-		if c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "all required approvers approved, but the approval request would stay open", Hint: "approve it"}
-		}
+	case ResponseApprove: // c.Tally may agree: the engine knows which signatures no longer count
 		return m.move(CauseVote)
 	case ResponseSkip:
 		return m.move(CauseSkip)

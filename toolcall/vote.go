@@ -2,6 +2,7 @@ package toolcall
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -107,18 +108,49 @@ type Part struct {
 	Missing  int      `json:"missing"`           // how many more must approve
 }
 
-// Tally counts the votes on the call's approval request.
-func (c *Call) Tally() Tally {
+// Tally counts the votes on the call's approval request, as Requirement.Tally does.
+func (c *Call) Tally(counts ...func(Vote) bool) Tally {
 	if c.Request == nil {
 		return Tally{}
 	}
-	return c.Request.Requirement.Tally(c.Votes, c.Digest, c.Step)
+	return c.Request.Requirement.Tally(c.Votes, c.Digest, c.Step, counts...)
+}
+
+// Tally is Call.Tally without the approvals whose signatures Vote.CheckSignature refuses. why is the
+// error of one of them: if any may count on another engine, of that one.
+func (k ApproverKeys) Tally(c *Call, now time.Time) (t Tally, why error) {
+	t = c.Tally(func(v Vote) bool {
+		err := v.CheckSignature(k, now)
+		if why == nil || errors.Is(err, message.ErrUnavailable) {
+			why = cmp.Or(err, why)
+		}
+		return err == nil
+	})
+	return t, why
+}
+
+// keyLag is how much later than another engine an engine may learn of a new key of an approver.
+const keyLag = time.Minute
+
+// CheckSignature returns why the signature of an approval does not count now, or nil if it counts or
+// there is none. keys are the approvers' current keys, or nil if they are not known here. The error is
+// CodeUnavailable if the key may be so new that only another engine knows it.
+func (v Vote) CheckSignature(keys ApproverKeys, now time.Time) error {
+	if v.Signature == nil {
+		return nil
+	}
+	isKnown := keys[v.By.Name][v.Signature.KeyID] != nil
+	if !isKnown && !v.HasEnded(now) && (keys == nil || now.Before(v.At.Add(keyLag))) {
+		return &message.Error{Code: message.CodeUnavailable, Op: "verify the signature of " + v.By.Name, What: "this engine does not know the key " + v.Signature.KeyID + ", which was removed or is new", Hint: "try again, or have the call approved by others"}
+	}
+	return v.Signature.Verify(keys, v.Digest, v.By.Name, now)
 }
 
 // Tally counts the votes on the approval request with this digest. Each person counts once
 // in each part, with their last vote, unless its signature had ended by the time of the latest
-// vote. The parts name who is asked after the given number of steps of the plan.
-func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
+// vote, or one of the functions counts returns false. The parts name who is asked after the given
+// number of steps of the plan.
+func (r Requirement) Tally(votes []Vote, digest string, step int, counts ...func(Vote) bool) Tally {
 	t := Tally{Parts: r.partsAt(step), Agreed: true}
 	last := lastWords(votes, digest)
 	var now time.Time
@@ -126,7 +158,7 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 		now = slices.MaxFunc([]time.Time{now, v.At}, time.Time.Compare)
 	}
 	for _, v := range last {
-		if v.Kind != ResponseApprove || v.HasEnded(now) || !r.isCounted(v) {
+		if v.Kind != ResponseApprove || v.HasEnded(now) || !r.isCounted(v) || !isCountedBy(counts, v) {
 			continue
 		}
 		accepted := false
@@ -144,6 +176,10 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 		t.Agreed = t.Agreed && t.Parts[i].Missing == 0
 	}
 	return t
+}
+
+func isCountedBy(counts []func(Vote) bool, v Vote) bool {
+	return !slices.ContainsFunc(counts, func(f func(Vote) bool) bool { return !f(v) })
 }
 
 // lastWords returns each person's last vote on an approval request. An edit voids earlier

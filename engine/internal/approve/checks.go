@@ -171,20 +171,15 @@ func checkSignature(r *response) error {
 	if r.vote.Signature == nil {
 		return decide.ForbiddenError("this approval request needs your own signature", "approve it with --sign-key, or ask an approver who has a key")
 	}
-	return r.verifySignature(r.vote)
+	return r.vote.Signature.Verify(r.currentKeys(), r.call.Digest, r.voter.by.Name, r.vote.At)
 }
 
-// verifySignature checks the signature of a vote on the open approval request, if it has one, with the
-// keys that approvers have now.
-func (r *response) verifySignature(v toolcall.Vote) error {
-	if v.Signature == nil {
+// currentKeys returns the keys with which approvers sign now, or nil if this engine knows none.
+func (s *Responses) currentKeys() toolcall.ApproverKeys {
+	if s.Keys == nil {
 		return nil
 	}
-	var keys toolcall.ApproverKeys
-	if r.Keys != nil {
-		keys = r.Keys()
-	}
-	return v.Signature.Verify(keys, r.call.Digest, v.By.Name, r.vote.At)
+	return s.Keys()
 }
 
 func checkRules(_ context.Context, r *response) error {
@@ -202,11 +197,14 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 }
 
 // checkLastWord compares a vote with the person's previous vote on this approval request.
-// Repeating a vote changes nothing.
+// Repeating a vote changes nothing, unless a signature counts that did not count before.
 func checkLastWord(_ context.Context, r *response) error {
 	last, voted := r.call.VoteOf(r.vote.By.Name)
+	keys := r.currentKeys()
+	tally, _ := keys.Tally(r.call, r.vote.At)
+	approvesAgain := r.vote.Kind == toolcall.ResponseApprove && last.Kind == r.vote.Kind
 	switch {
-	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At), last.Kind == r.vote.Kind && r.verifySignature(last) != nil:
+	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At), approvesAgain && (tally.Agreed && last.Signature != nil || last.CheckSignature(keys, r.vote.At) != nil):
 		return nil
 	case !r.isEdit() && last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
 		return store.ErrNoChange
@@ -292,16 +290,16 @@ type voter struct {
 func (s *Responses) newVoter(by toolcall.Principal) *voter { return &voter{of: s, by: by} }
 
 // Awaits returns a function that reports whether a person can respond to an open approval
-// request and has not done so.
+// request and has not done so, or signed with a signature that no longer counts.
 func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*toolcall.Call) bool {
 	by.Role = toolcall.RoleApprover
 	v, at := s.newVoter(by), store.JournalTime()
 	v.lookUpGroups(ctx)
+	keys := s.currentKeys()
 	return func(c *toolcall.Call) bool {
-		said := func(o toolcall.Vote) bool {
-			return toolcall.IsSamePerson(o.By.Name, by.Name) && o.On(c.Digest) && !o.HasEnded(at)
-		}
-		return c.Request != nil && c.Request.Requirement.Accepts(v.voteOf(ctx, c, toolcall.Response{}, at)) && !slices.ContainsFunc(c.Votes, said)
+		last, said := c.VoteOf(by.Name)
+		counts := said && last.CheckSignature(keys, at) == nil
+		return c.Request != nil && c.Request.Requirement.Accepts(v.voteOf(ctx, c, toolcall.Response{}, at)) && !counts
 	}
 }
 

@@ -112,14 +112,8 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	}
 	after := c.Clone()
 	after.Votes = append(slices.Clone(c.Votes), r.vote)
-	tally := after.Tally()
-	if !tally.Agreed {
+	if tally, _ := s.currentKeys().Tally(after, r.vote.At); !tally.Agreed {
 		return s.leaveOpen(r)
-	}
-	for _, v := range tally.Approvals { // a key may have been removed since
-		if err := r.verifySignature(v); err != nil {
-			return err
-		}
 	}
 	standings, err := s.Standing.Grant(ctx, after, r.vote.At)
 	if err != nil {
