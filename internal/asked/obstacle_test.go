@@ -3,6 +3,7 @@ package asked_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
@@ -65,6 +66,10 @@ func TestObstacle(t *testing.T) {
 	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Name: "ann"}, Digest: c.Digest}}
 	if got := asked.Obstacle(c, "ann", all[0].a); got != "You approved: you can only edit, reject, delegate or skip this request now." {
 		t.Errorf("a second approval: %q", got)
+	}
+	c.Votes[0].Signature = &toolcall.ApproverSignature{Until: time.Now().Add(time.Hour)}
+	if got := asked.Obstacle(c, "ann", all[0].a); got != "" {
+		t.Errorf("a second signature, whose first the engine may no longer count: %q", got)
 	}
 	c.State = message.ToolCallFinished
 	if asked.Obstacle(c, "ann", all[2].a) == "" {

@@ -184,7 +184,9 @@ func Obstacle(c *toolcall.Call, who string, resp toolcall.Response) string {
 		return WhyNotAsked(c, who)
 	}
 	edits := resp.Input != nil
-	if v, voted := c.VoteOf(who); voted && !v.CanRevise(resp.Kind, edits, time.Now()) {
+	v, voted := c.VoteOf(who)
+	signsAgain := v.Signature != nil && v.Kind == resp.Kind && !edits // only the engine knows whether the signature still counts
+	if voted && !signsAgain && !v.CanRevise(resp.Kind, edits, time.Now()) {
 		return "You " + reveal.Line(Said(v)) + ": you can only " + revisions(v) + " this request now."
 	}
 	r := c.Request.Requirement
