@@ -212,14 +212,14 @@ type Waiting struct {
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-// Waiting returns what the call's open approval request waits for; ok is false if none is
-// open.
-func (c *Call) Waiting() (w Waiting, ok bool) {
+// Waiting returns what the call's open approval request waits for at now, when signatures may have
+// ended; ok is false if none is open.
+func (c *Call) Waiting(now time.Time) (w Waiting, ok bool) {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return Waiting{}, false
 	}
 	r := c.Request.Requirement
-	w = Waiting{Key: c.Key, Digest: c.Digest, Tally: c.Tally(), Ends: r.Ends()}
+	w = Waiting{Key: c.Key, Digest: c.Digest, Tally: c.Tally(func(v Vote) bool { return !v.HasEnded(now) }), Ends: r.Ends()}
 	plan := r.Plan()
 	if c.Step >= len(plan) {
 		return w, true

@@ -362,7 +362,7 @@ func (r *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, boo
 	}
 	i := r.interrupt
 	i.ID = id
-	w, _ := c.Waiting()
+	w, _ := c.Waiting(time.Now())
 	text := cmp.Or(c.RequestText(), "Allow "+c.Tool+"?")
 	if !mayRespond {
 		text += " " + describeWaiting(w)

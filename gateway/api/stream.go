@@ -85,7 +85,7 @@ func watch(a *ask) error {
 			if !e.Call.Open() {
 				delete(known, e.Call.Key)
 			}
-			if w, ok := e.Call.Waiting(); ok {
+			if w, ok := e.Call.Waiting(time.Now()); ok {
 				e.Wait = &w
 			}
 			return s.JSON("call", e)

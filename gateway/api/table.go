@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/msgv1"
@@ -91,7 +92,7 @@ var streams = map[string]func(*ask) error{operation.Events.Name: streamEvents}
 func addToList(a *ask, _, reply any, err error) (any, error) {
 	out, _ := reply.(toolcall.ListReply)
 	for _, c := range out.Calls {
-		if w, ok := c.Waiting(); ok {
+		if w, ok := c.Waiting(time.Now()); ok {
 			out.Waiting = append(out.Waiting, w)
 		}
 	}
@@ -108,7 +109,7 @@ func addToList(a *ask, _, reply any, err error) (any, error) {
 func addToShow(_ *ask, _, reply any, err error) (any, error) {
 	out, _ := reply.(toolcall.ShowReply)
 	if err == nil && out.Call != nil {
-		if w, ok := out.Call.Waiting(); ok {
+		if w, ok := out.Call.Waiting(time.Now()); ok {
 			out.Waiting = &w
 		}
 	}

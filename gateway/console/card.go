@@ -255,7 +255,7 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can 
 		return
 	}
 	c.Forged = asked.Forged(call, call.Digest)
-	w, _ := call.Waiting()
+	w, _ := call.Waiting(time.Now())
 	c.Ends, c.NextStep, c.Left = w.Ends, w.NextStep, urgency(w.Ends, c.Now)
 	if !w.NextStep.IsZero() {
 		c.NextWho = asked.People(w.NextUsers, w.NextGroups)

@@ -317,7 +317,7 @@ func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected tool
 
 // approvalsOf counts the approvals of a request that needs several.
 func approvalsOf(c *toolcall.Call) string {
-	w, ok := c.Waiting()
+	w, ok := c.Waiting(time.Now())
 	if !ok {
 		return ""
 	}

@@ -82,7 +82,7 @@ func (w *Webhooks) noticeOf(d *Destination, r toolcall.JournalEntry) *Notice {
 		Type: types[event], ID: "msg_" + string(call.Space) + "_" + strconv.FormatUint(r.Seq, 10), Seq: r.Seq, Timestamp: record.At,
 		Space: call.Space, By: record.By, Call: call,
 	}
-	if waiting, open := call.Waiting(); open {
+	if waiting, open := call.Waiting(time.Now()); open {
 		n.Waiting = &waiting
 	}
 	if w.cfg.Links != nil {

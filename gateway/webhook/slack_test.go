@@ -27,7 +27,7 @@ func request(tool, text, input string) *webhook.Notice {
 		Type: webhook.TypeRequestOpened, ID: "msg_default_7", Seq: 7, Timestamp: noon, Space: "default", Call: c,
 		Links: &webhook.LinkSet{Request: "https://x.example/inbox/call?call=c1", Approve: "https://x.example/inbox/link?token=a", Reject: "https://x.example/inbox/link?token=b"},
 	}
-	if w, ok := c.Waiting(); ok {
+	if w, ok := c.Waiting(time.Now()); ok {
 		n.Waiting = &w
 	}
 	return n

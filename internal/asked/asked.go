@@ -78,6 +78,9 @@ func wordsOf(value []byte) (words []string) {
 // Needs lists who must still agree, one line for each part.
 func Needs(c *toolcall.Call) []string {
 	t := c.Tally()
+	if w, open := c.Waiting(time.Now()); open {
+		t = w.Tally
+	}
 	out := make([]string, 0, len(t.Parts))
 	for _, p := range t.Parts {
 		text := fmt.Sprintf("%d of %d from %s", p.Quorum-p.Missing, p.Quorum, People(p.Users, p.Groups))

@@ -71,6 +71,10 @@ func TestObstacle(t *testing.T) {
 	if got := asked.Obstacle(c, "ann", all[0].a); got != "" {
 		t.Errorf("a second signature, whose first the engine may no longer count: %q", got)
 	}
+	c.Votes[0].Signature.Until = time.Now()
+	if w, _ := c.Waiting(time.Now()); len(w.Approvals) != 0 || strings.Contains(strings.Join(asked.Needs(c), "\n"), "ann") {
+		t.Error("a signature that has ended is shown as an approval")
+	}
 	c.State = message.ToolCallFinished
 	if asked.Obstacle(c, "ann", all[2].a) == "" {
 		t.Error("a finished call accepts a response")

@@ -181,7 +181,7 @@ func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply
 	}
 	out := toolcall.ListReply{Calls: calls}
 	for _, c := range calls {
-		if w, open := c.Waiting(); open {
+		if w, open := c.Waiting(time.Now()); open {
 			out.Waiting = append(out.Waiting, w)
 		}
 	}
@@ -345,7 +345,7 @@ func statusOf(c *toolcall.Call) string {
 }
 
 func dueText(c *toolcall.Call, now time.Time) string {
-	w, _ := c.Waiting()
+	w, _ := c.Waiting(time.Now())
 	return asked.Until(w.Ends, now)
 }
 
@@ -356,7 +356,7 @@ const (
 )
 
 func duePaint(out *term.Out, c *toolcall.Call, now time.Time) func(string) string {
-	w, _ := c.Waiting()
+	w, _ := c.Waiting(time.Now())
 	switch left := w.Ends.Sub(now); {
 	case w.Ends.IsZero():
 		return out.Dim

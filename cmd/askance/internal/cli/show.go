@@ -42,7 +42,7 @@ call was decided at the time.`,
 				if err != nil {
 					return err
 				}
-				if w, open := r.Call.Waiting(); open {
+				if w, open := r.Call.Waiting(time.Now()); open {
 					r.Waiting = &w
 				}
 				x, err := explainCall(c.Context(), l, r.Call, why)
@@ -249,7 +249,7 @@ func waitsFor(c *toolcall.Call) string {
 // waitingRows adds the rows of an open approval request: who must agree, who cannot,
 // and what happens when.
 func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) {
-	w, open := c.Waiting()
+	w, open := c.Waiting(time.Now())
 	if !open {
 		return
 	}
@@ -315,7 +315,7 @@ func voteText(c *toolcall.Call, v toolcall.Vote) string {
 
 // votesSoFar counts the approvals of a request that needs several.
 func votesSoFar(c *toolcall.Call) string {
-	w, open := c.Waiting()
+	w, open := c.Waiting(time.Now())
 	if !open || len(w.Parts) == 1 && w.Parts[0].Quorum == 1 {
 		return ""
 	}
