@@ -3,19 +3,15 @@ package agenthook
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
-	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -29,6 +25,7 @@ type gate struct {
 	o          Options
 	invocation message.CallID // the id of a call that has none from the agent
 	public     string
+	about      string // the holder whose call a prompt is about; "": the event's own call
 	// waiter tells this request from others about the same call; "": it has claimed no call.
 	waiter string
 }
@@ -55,45 +52,63 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 	case g.o.DryRun:
 		return g.preview(ctx)
 	}
-	call, err := g.find(ctx)
-	if err == nil && call == nil {
-		call, err = g.propose(ctx)
-	}
+	call, err := g.enter(ctx)
 	if err != nil {
 		return dialect.Verdict{}, err
 	}
 	wait, cancel := context.WithTimeout(ctx, g.o.Hold)
 	defer cancel()
+	waited := !isDecided(call)
 	call, err = g.await(wait, call)
 	if isDecided(call) {
-		if _, err := dialect.Encode(g.ev, g.verdict(call)); err != nil { // the agent cannot run what was approved
-			return dialect.Verdict{}, err
-		}
-		begun, err := g.begin(ctx, call)
-		if err != nil && !errors.Is(err, message.ErrSuperseded) { // a later call can begin it
-			err = errors.Join(err, g.release(context.WithoutCancel(ctx), call))
-		}
-		if err != nil {
-			return dialect.Verdict{}, err
-		}
-		return g.verdict(begun), nil
-	}
-	if wait.Err() == nil {
-		return dialect.Verdict{}, err
+		return g.finish(ctx, call, waited)
 	}
 	// The agent stops waiting. A later call with the same arguments may claim this one, unless its
 	// release cannot be recorded.
 	releaseErr := g.release(context.WithoutCancel(ctx), call)
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return dialect.Verdict{}, errors.Join(context.Cause(ctx), releaseErr)
+	case wait.Err() == nil:
+		return dialect.Verdict{}, errors.Join(err, releaseErr)
 	}
 	return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: g.waitingText(call)}, nil
 }
 
-// hookClaim is the claim of every hook: who holds a call is decided before, by events.
-const hookClaim = "hook"
+// enter returns the call of the event, which it proposes if there is none.
+func (g *gate) enter(ctx context.Context) (*toolcall.Call, error) {
+	call, err := g.find(ctx)
+	if err == nil && call == nil {
+		call, err = g.propose(ctx)
+	}
+	return call, err
+}
 
-// begin records that the agent runs the call if it may, and returns the call as it is then.
+// finish returns what a decided call means for the agent, and begins the call if it may run. After
+// a wait, another agent's call can be the holder.
+func (g *gate) finish(ctx context.Context, c *toolcall.Call, waited bool) (dialect.Verdict, error) {
+	if _, err := dialect.Encode(g.ev, g.verdict(c)); err != nil { // the agent cannot run what was approved
+		return dialect.Verdict{}, err
+	}
+	var err error
+	if waited && c.Open() {
+		err = g.keep(ctx, c)
+	}
+	begun := c
+	if err == nil {
+		begun, err = g.begin(ctx, c)
+	}
+	if err != nil && !errors.Is(err, message.ErrSuperseded) { // a later call can begin it
+		err = errors.Join(err, g.release(context.WithoutCancel(ctx), c))
+	}
+	if err != nil {
+		return dialect.Verdict{}, err
+	}
+	return g.verdict(begun), nil
+}
+
+// begin records that the agent runs the call if it may, and returns the call as it is then. The
+// claim is the holder, which a repeated event has, too: it gets the same answer.
 func (g *gate) begin(ctx context.Context, c *toolcall.Call) (*toolcall.Call, error) {
 	if c.State == message.ToolCallAllowed { // an engine is about to submit it
 		out, err := g.c.Wait(ctx, toolcall.WaitRequest{Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}, Until: toolcall.UntilRunnable})
@@ -105,7 +120,7 @@ func (g *gate) begin(ctx context.Context, c *toolcall.Call) (*toolcall.Call, err
 	if !c.Open() || c.Blocked != toolcall.NotBlocked {
 		return c, nil
 	}
-	now, err := g.c.Begin(ctx, toolcall.BeginRequest{Key: c.Key, Claim: hookClaim})
+	now, err := g.c.Begin(ctx, toolcall.BeginRequest{Key: c.Key, Claim: g.holder()})
 	if known := toolcall.CallOf(err); known != nil && (!known.Open() || known.Blocked != toolcall.NotBlocked) {
 		return known, nil
 	}
@@ -129,13 +144,27 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	if i := slices.IndexFunc(open, func(c *toolcall.Call) bool { return c.Call == g.id() }); i >= 0 {
 		return g.take(ctx, open[i])
 	}
+	var free []*toolcall.Call
 	for _, c := range open {
-		if g.ev.Kind == dialect.Prompt && !isInvocation(c.Call) && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input)) {
-			return c, nil // the event before the tool decided it; what a prompt decided is only for that prompt
-		}
-		if c.Proposal != g.proposal(g.ev.Cwd) {
+		prompted := g.ev.Kind == dialect.Prompt && g.ev.Call == "" && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input))
+		same := c.Proposal == g.proposal(g.ev.Cwd)
+		if !prompted && !same {
 			continue
 		}
+		holder, err := g.holderOf(ctx, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case prompted && holder != "" && !isInvocation(holder): // what a prompt decided is only for that prompt
+			g.about = holder // the agent asks again about the call that it asked about before the tool
+			return c, nil
+		case same && holder == g.holder():
+			return c, g.mustClaim(ctx, c)
+		case same && holder == "":
+			free = append(free, c)
+		}
+	}
+	for _, c := range free {
 		if mine, err := g.claim(ctx, c); err != nil || mine {
 			return c, err
 		}
@@ -162,23 +191,20 @@ func (g *gate) proposal(cwd string) string {
 // take returns the call with the event's own id, unless the id belongs to another call or a later
 // call holds it.
 func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, error) {
-	refuse := func(what string) error {
-		return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
-	}
 	if !g.ev.CwdAssumed && c.Cwd != g.ev.Cwd {
-		return c, refuse("proposed in another folder")
+		return c, refuse(c, "proposed in another folder")
 	}
 	if c.Proposal != g.proposal(c.Cwd) {
-		return c, refuse("proposed with other arguments")
+		return c, refuse(c, "proposed with other arguments")
 	}
 	if !c.Open() {
 		return c, nil
 	}
-	mine, err := g.claim(ctx, c)
-	if err == nil && !mine {
-		err = refuse("taken up by a later one with the same arguments")
-	}
-	return c, err
+	return c, g.mustClaim(ctx, c)
+}
+
+func refuse(c *toolcall.Call, what string) error {
+	return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
 }
 
 func (g *gate) proposeRequest() toolcall.ProposeRequest {
@@ -288,81 +314,6 @@ func (g *gate) waitingText(c *toolcall.Call) string {
 	return "This call is still waiting for approval: " + link + " . The request stays open. Try again later with exactly the same arguments, in the same folder."
 }
 
-// The holder of an open call is the agent's call for which it stands. First that is the call that
-// was proposed. When its hook stops waiting, it releases the call, and the next call with the
-// same arguments claims it. Two calls must never run on one approval, so releases and claims are
-// events in the journal, and their order there decides. An agent can repeat the event of one call
-// while an earlier request about it still ends: then only the release of the last one counts.
-
-// The names of the events.
-const (
-	eventReleased   = "hook.released"
-	eventClaimed    = "hook.claimed"
-	eventRanUnasked = "hook.ran_unasked"
-)
-
-// settleWithin bounds the time to record a release after the agent has gone.
-const settleWithin = 10 * time.Second
-
-// isInvocation reports whether the agent gave the call no id.
-func isInvocation(id message.CallID) bool { return strings.HasPrefix(string(id), "hook-") }
-
-func (g *gate) emit(ctx context.Context, k toolcall.Key, name string, value map[string]any) error {
-	raw, err := strictjson.Marshal(&message.Custom{EventHeader: message.NewHeader(""), Name: name, Value: value})
-	if err != nil {
-		return err
-	}
-	_, err = g.c.Emit(ctx, toolcall.EmitRequest{Session: k.Session, Reply: k.Reply, Events: []message.RawJSON{raw}})
-	return err
-}
-
-// holder returns the agent's call for which c stands, or "" if no hook waits for c.
-func (g *gate) holder(ctx context.Context, c *toolcall.Call) (message.CallID, error) {
-	holder, waiter := c.Call, ""
-	r := toolcall.EventsRequest{Session: c.Session, Reply: c.Reply, After: c.First}
-	_, err := agent.EachEvent(ctx, g.c, r, func(_ uint64, e message.Event) error {
-		ev, ok := e.(*message.Custom)
-		if !ok || ev.Value["tool_call_id"] != string(c.Call) {
-			return nil
-		}
-		by, _ := ev.Value["holder"].(string)
-		of, _ := ev.Value["waiter"].(string)
-		switch id := message.CallID(by); {
-		case ev.Name == eventReleased && id == holder && of == waiter:
-			holder = ""
-		case ev.Name == eventClaimed && (holder == "" || id == holder):
-			holder, waiter = id, of
-		}
-		return nil
-	})
-	return holder, err
-}
-
-// claim makes the event's call the holder of c, if no hook waits for c for another call.
-func (g *gate) claim(ctx context.Context, c *toolcall.Call) (mine bool, err error) {
-	holder, err := g.holder(ctx, c)
-	if err != nil || holder != "" && (holder != g.id() || isDecided(c)) {
-		return holder == g.id(), err
-	}
-	g.waiter = rand.Text()
-	if err := g.emitHold(ctx, c, eventClaimed); err != nil {
-		return false, err
-	}
-	holder, err = g.holder(ctx, c)
-	return holder == g.id(), err
-}
-
-// release records that the event's call no longer waits for c.
-func (g *gate) release(ctx context.Context, c *toolcall.Call) error {
-	ctx, cancel := context.WithTimeout(ctx, settleWithin)
-	defer cancel()
-	return g.emitHold(ctx, c, eventReleased)
-}
-
-func (g *gate) emitHold(ctx context.Context, c *toolcall.Call, name string) error {
-	return g.emit(ctx, c.Key, name, map[string]any{"tool_call_id": string(c.Call), "holder": string(g.id()), "waiter": g.waiter})
-}
-
 // report records the result of a tool that ran.
 func (g *gate) report(ctx context.Context) error {
 	c, err := g.reported(ctx)
@@ -437,8 +388,8 @@ func (g *gate) reported(ctx context.Context) (*toolcall.Call, error) {
 	var same *toolcall.Call // without an id of the agent
 	for _, c := range open {
 		if g.ev.Call != "" {
-			holder, err := g.holder(ctx, c)
-			if err != nil || holder == g.id() {
+			holder, err := g.holderOf(ctx, c)
+			if err != nil || holder == g.holder() {
 				return c, err
 			}
 		}

@@ -2,6 +2,7 @@ package agenthook
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,6 +79,42 @@ func TestBeginFails(t *testing.T) {
 	list, err := bot.List(t.Context(), toolcall.ListRequest{All: true})
 	if err != nil || len(list.Calls) != 1 || list.Calls[0].Phase() != toolcall.PhaseRunning {
 		t.Errorf("the calls are %+v, %v; want one that runs", list.Calls, err)
+	}
+}
+
+// If a call cannot begin, it is released also after an earlier request about it claimed it and died.
+func TestBeginFailsAfterRepeat(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
+	bot, call := w.A.Client(gatewaytest.Bot), w.A.Propose("s", "r", "c", gatewaytest.Browse, `{}`)
+	of := func(id string, c engine.Client) *gate {
+		return &gate{c: c, ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Turn: "r", Call: id, Tool: gatewaytest.Browse, Input: message.RawJSON(`{}`)}}
+	}
+	if mine, err := of("c", bot).claim(t.Context(), call); err != nil || !mine {
+		t.Fatal(mine, err)
+	}
+	w.A.Approve(gatewaytest.Ann, call.Key)
+	if v, err := of("c", away{bot}).decide(t.Context()); err == nil {
+		t.Errorf("a call that cannot begin: %+v", v)
+	}
+	if v, err := of("next", bot).decide(t.Context()); err != nil || v.Behavior != message.BehaviorAllow {
+		t.Errorf("the next call: %+v, %v", v, err)
+	}
+}
+
+// The claim of a call has a limit, ids of agents have another.
+func TestLongCallIDs(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
+	for _, id := range []string{strings.Repeat("x", maxHolder), strings.Repeat("x", maxHolder+1)} {
+		for range 2 {
+			g := &gate{c: w.A.Client(gatewaytest.Bot), ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Call: id, Tool: gatewaytest.Lookup, Input: message.RawJSON(`{"n":` + fmt.Sprint(len(id)) + `}`)}}
+			if v, err := g.decide(t.Context()); err != nil || v.Behavior != message.BehaviorAllow {
+				t.Errorf("an id of %d bytes: %+v, %v", len(id), v, err)
+			}
+		}
 	}
 }
 

@@ -344,6 +344,34 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// A repeated event that gives its call up lets a later call take it. The first request about the
+// event then runs nothing, and the call that ran gets the same answer again.
+func TestRepeatGivesCallUp(t *testing.T) {
+	const d, input = dialect.ClaudeCode, `{"command":"make"}`
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, gatewaytest.In(dir), gatewaytest.Piped())
+		first := w.later(d, pre(d, "c1", "Bash", input))
+		c := w.asking()
+		if a, err := w.send(t.Context(), d, agenthook.Options{Hold: time.Millisecond}, pre(d, "c1", "Bash", input)); err != nil || !strings.Contains(denied(d, a), "still waiting") {
+			t.Fatalf("the repeated event: %+v, %v", a, err)
+		}
+		second := w.later(d, pre(d, "c2", "Bash", input))
+		synctest.Wait()
+		w.A.Approve(gatewaytest.Ann, c.Key)
+		if a := second(); !allowed(d, a) {
+			t.Errorf("the later call: %+v", a)
+		}
+		if why := denied(d, first()); !strings.Contains(why, "taken up") {
+			t.Errorf("the first request: %q", why)
+		}
+		w.A.Restart()
+		if a := w.ask(d, pre(d, "c2", "Bash", input)); !allowed(d, a) {
+			t.Errorf("the later call again: %+v", a)
+		}
+	})
+}
+
 // If many retries arrive at the same time, exactly one of them takes over the waiting request.
 func TestOneRetryClaims(t *testing.T) {
 	w := newWorld(t)

@@ -85,7 +85,8 @@ func tools(t testing.TB) []engine.Tool {
 	return out
 }
 
-func policy(t testing.TB, rules string, tools []engine.Tool) *permission.Bundle {
+// CompilePolicy compiles rules for the given tools.
+func CompilePolicy(t testing.TB, rules string, tools []engine.Tool) *permission.Bundle {
 	t.Helper()
 	parsed, err := permission.Parse(permission.File{Name: "world.yaml", Data: []byte(rules)})
 	if err != nil {

@@ -76,7 +76,7 @@ func (s *Space) start() {
 	t.Helper()
 	decides := s.w.o.policy
 	if decides == nil {
-		decides = policy(t, s.w.o.rules, s.tools)
+		decides = CompilePolicy(t, s.w.o.rules, s.tools)
 	}
 	e, err := engine.New(s.ID, s.fault, decides, s.tools, append([]engine.Option{
 		engine.WithExecutor(local(t, s.released, s.w.o.tools)), engine.WithDirectory(gateway.Directory{Next: people}), engine.WithSigningKey(s.w.keys.Signer()),
