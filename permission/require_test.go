@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -224,6 +226,28 @@ func checkStricter(t *rapid.T, all, one permission.Decision) {
 					t.Fatalf("together they accept %s of %v after %v, but %+v does not", person, groups, open, o)
 				}
 			}
+		}
+	}
+}
+
+// A requirement is read as it was written, except for the expiry.
+func TestRequirementFromJSON(t *testing.T) {
+	want := permission.Requirement{
+		Users: []string{"ann"}, Quorum: 2, OnExpiry: permission.OnExpiryEscalate,
+		Approvers: []permission.ApproverSet{{Rule: "r", Users: []string{}, Groups: []string{"ops"}, Escalation: []permission.Escalation{{After: time.Minute, To: permission.Approvers{Users: []string{"bob"}, Groups: []string{"boss"}}}}}},
+		Remember:  &permission.Remember{Scope: []string{"args.id"}, TTL: time.Hour, Uses: 5},
+	}
+	raw, err := strictjson.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got permission.Requirement
+	if err := strictjson.UnmarshalOpen(raw, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%s is read as %+v, %v", raw, got, err)
+	}
+	for _, bad := range []string{`{"remember":{"ttl_ms":"1h"}}`, `{"approvers":[{"escalation":[{"after_ms":"1h"}]}]}`} {
+		if err := strictjson.UnmarshalOpen([]byte(bad), &got); err == nil {
+			t.Errorf("%s is read", bad)
 		}
 	}
 }

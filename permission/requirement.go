@@ -115,7 +115,7 @@ type Requirement struct {
 	// Signed: approvals count only with the approver's own signature.
 	Signed bool `json:"signed"`
 	// Expiry is how long the approval request stays open; 0 means forever. In JSON it is in
-	// milliseconds, as expiry_ms.
+	// milliseconds, as expiry_ms, which a reader of a Requirement must read apart.
 	Expiry time.Duration `json:"-"`
 	// OnExpiry is what happens then; empty means OnExpiryDeny.
 	OnExpiry OnExpiry `json:"on_expiry"`
@@ -180,6 +180,18 @@ func (e Escalation) MarshalJSON() ([]byte, error) {
 	}{e.After.Milliseconds(), e.To.Users, e.To.Groups})
 }
 
+// UnmarshalJSON reads what MarshalJSON writes.
+func (e *Escalation) UnmarshalJSON(b []byte) error {
+	var w struct {
+		AfterMS int64    `json:"after_ms"`
+		Users   []string `json:"users"`
+		Groups  []string `json:"groups"`
+	}
+	err := strictjson.UnmarshalOpen(b, &w)
+	*e = Escalation{After: time.Duration(w.AfterMS) * time.Millisecond, To: Approvers{Users: w.Users, Groups: w.Groups}}
+	return err
+}
+
 // MarshalJSON writes the duration in milliseconds.
 func (r Remember) MarshalJSON() ([]byte, error) {
 	return strictjson.Marshal(struct {
@@ -187,6 +199,18 @@ func (r Remember) MarshalJSON() ([]byte, error) {
 		TTLMS int64    `json:"ttl_ms"`
 		Uses  int      `json:"uses"`
 	}{r.Scope, r.TTL.Milliseconds(), r.Uses})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (r *Remember) UnmarshalJSON(b []byte) error {
+	var w struct {
+		Scope []string `json:"scope"`
+		TTLMS int64    `json:"ttl_ms"`
+		Uses  int      `json:"uses"`
+	}
+	err := strictjson.UnmarshalOpen(b, &w)
+	*r = Remember{Scope: w.Scope, TTL: time.Duration(w.TTLMS) * time.Millisecond, Uses: w.Uses}
+	return err
 }
 
 // MarshalJSON writes the duration in milliseconds.
