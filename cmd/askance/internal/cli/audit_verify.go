@@ -79,7 +79,7 @@ Exits with code 7 if there are findings.`,
 			if err := s.Remember(c.Context(), r, o); err != nil {
 				env.notef("The next verification cannot continue from this one: %s.\n", term.SafeLine(err.Error()))
 			}
-			return printVerification(env, r)
+			return printVerification(env, r, len(args) == 0)
 		},
 	}
 	env.cfg.bindClient(c)
@@ -104,12 +104,21 @@ func parseAnchor(text string) (proof.Anchor, error) {
 	return proof.Anchor{Number: n, Hash: h}, nil
 }
 
-// printVerification prints a report and ends with an error if there are findings.
-func printVerification(env *environment, r *proof.Report) error {
-	if err := env.print(r, verificationText(env.out, r)); err != nil || r.OK {
+// printVerification prints a report and ends with an error if there are findings. live says that it
+// is about a journal, not an export.
+func printVerification(env *environment, r *proof.Report, live bool) error {
+	text := verificationText(env.out, r)
+	if live && hasKind(r, proof.NoCheckpoint) && !hasKind(r, proof.LostCheckpoint) {
+		text += "By default an engine signs new records every minute. Sign them now with askance audit checkpoint, then verify again. If it was signed before, its checkpoints are missing: do not sign.\n"
+	}
+	if err := env.print(r, text); err != nil || r.OK {
 		return err
 	}
 	return findingsf("%s", count(uint64(r.Found), "finding", "findings"))
+}
+
+func hasKind(r *proof.Report, k proof.Kind) bool {
+	return slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == k })
 }
 
 func verificationText(out *term.Out, r *proof.Report) string {
@@ -178,9 +187,6 @@ func verificationText(out *term.Out, r *proof.Report) string {
 	}
 	if more := r.Found - len(r.Findings); more > 0 {
 		s.line(fmt.Sprintf("… and %d more", more))
-	}
-	if slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == proof.NoCheckpoint }) {
-		s.line("By default an engine signs new records every minute. Sign them now with askance audit checkpoint, then verify again.")
 	}
 	return s.String()
 }
