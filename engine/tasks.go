@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"fmt"
@@ -44,9 +45,9 @@ func (w *workers) taskQueue(by toolcall.Principal, queues []toolcall.Queue, queu
 	return tasks, nil
 }
 
-// errNotCovered says what the worker's token covers, and how to make one that also covers the queue.
+// errNotCovered says what the worker's token covers, and how to make one that covers the queue.
 func (w *workers) errNotCovered(by toolcall.Principal, queues []toolcall.Queue, queue toolcall.Queue) error {
-	var covers []string
+	covers, others := []string{}, false
 	create := "askance token create " + by.Name + " --role worker"
 	for _, q := range queues {
 		if q.Tool == "" {
@@ -55,15 +56,21 @@ func (w *workers) errNotCovered(by toolcall.Principal, queues []toolcall.Queue, 
 		covers = append(covers, q.String())
 		if q.Route == queue.Route {
 			create += " --tool " + q.Tool
+		} else {
+			others = true
 		}
 	}
 	create += " --tool " + queue.Tool
 	if queue.Route != "" {
 		create += " --subject " + queue.Route
 	}
+	hint := "make a token with " + create + " --space " + string(w.space)
+	if others { // a token is for one route
+		hint += "; it does not cover the queues of another route, which need a worker with its own token"
+	}
 	return &message.Error{
-		Code: message.CodeForbidden, What: fmt.Sprintf("the token of %s covers %s, but the worker asked for %s", by.Name, strings.Join(covers, ", "), queue),
-		Hint: "make a token with " + create + " --space " + string(w.space),
+		Code: message.CodeForbidden, What: fmt.Sprintf("the token of %s covers %s, but the worker asked for %s", by.Name, cmp.Or(strings.Join(covers, ", "), "no queue"), queue),
+		Hint: hint,
 	}
 }
 

@@ -85,7 +85,7 @@ func TestWorkerTokenOfAnotherTool(t *testing.T) {
 		{[]string{"--tool", "pay", "--tool", "ship"}, "error: cannot take tasks of tool ship: the token of payer covers \"pay\", but the worker asked for \"ship\"\n" +
 			"hint: make a token with askance token create payer --role worker --tool pay --tool ship --space default\n"},
 		{[]string{"--tool", "pay", "--subject", "exec.x"}, "error: cannot take tasks of tool pay: the token of payer covers \"pay\", but the worker asked for \"pay\" on \"exec.x\"\n" +
-			"hint: make a token with askance token create payer --role worker --tool pay --subject exec.x --space default\n"},
+			"hint: make a token with askance token create payer --role worker --tool pay --subject exec.x --space default; it does not cover the queues of another route, which need a worker with its own token\n"},
 	} {
 		r := fails(t, cli.ExitForbidden, "", append(append(slices.Clip(worker), tc.args...), "--", "cat")...)
 		if _, got, _ := strings.Cut(r.err, "\n"); got != tc.want { // the first line says what it runs
