@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -60,7 +61,7 @@ func (env *environment) report(err error) {
 			what, hint = before, hintOf(env, err, me)
 		}
 		if me.Op != "" { // operations are for programs
-			what = strings.ReplaceAll(what, me.Op+": ", "")
+			what = regexp.MustCompile(`(?m)(^|: )`+regexp.QuoteMeta(me.Op)+": ").ReplaceAllString(what, "$1")
 		}
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && strings.HasSuffix(at.Op, "stat") {
