@@ -50,7 +50,7 @@ type verifier struct {
 	runs, effects map[string][]effect.Mark // by idempotency key
 	records       map[toolcall.Key][]toolcall.JournalEntry
 	interrupted   map[toolcall.Key]bool // replies
-	ended         map[toolcall.StandingID]bool
+	revoked       map[toolcall.StandingID]bool
 }
 
 // reading collects the records of a journal up to its end.
@@ -74,7 +74,7 @@ func (v *verifier) read() {
 	if ctx.Err() == context.DeadlineExceeded {
 		v.w.t.Fatal("the journal cannot be read to its end")
 	}
-	v.records, v.interrupted, v.ended = map[toolcall.Key][]toolcall.JournalEntry{}, map[toolcall.Key]bool{}, map[toolcall.StandingID]bool{}
+	v.records, v.interrupted, v.revoked = map[toolcall.Key][]toolcall.JournalEntry{}, map[toolcall.Key]bool{}, map[toolcall.StandingID]bool{}
 	for _, rec := range r.records {
 		switch {
 		case v.w.obs.isForged(rec):
@@ -83,8 +83,8 @@ func (v *verifier) read() {
 			v.records[rec.Key] = append(v.records[rec.Key], rec)
 		case rec.Record != nil && rec.Record.Reply != nil && rec.Record.Reply.Phase == toolcall.ReplyInterrupted:
 			v.interrupted[rec.Key] = true
-		case rec.Record != nil && rec.Record.Standing != nil && rec.Record.Standing.State != toolcall.StandingActive:
-			v.ended[rec.Record.Standing.ID] = true
+		case rec.Record != nil && rec.Record.Standing != nil && rec.Record.Standing.Revoked != nil:
+			v.revoked[rec.Record.Standing.ID] = true
 		}
 	}
 }
@@ -111,9 +111,9 @@ func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open 
 		if !local(c.Tool) {
 			v.w.tally.unknownRemote++
 		}
-		// One whose standing approval has ended must not begin again.
-		isEnded := func(id toolcall.StandingID) bool { return v.ended[id] }
-		if idempotent(c.Tool) && !slices.ContainsFunc(c.Decision.StandingApprovals(), isEnded) {
+		// One whose standing approval was revoked must not begin again.
+		isRevoked := func(id toolcall.StandingID) bool { return v.revoked[id] }
+		if idempotent(c.Tool) && !slices.ContainsFunc(c.Decision.StandingApprovals(), isRevoked) {
 			t.Errorf("%s: an idempotent call was blocked as unknown", describe(c))
 		}
 	}
