@@ -205,7 +205,7 @@ func checkLastWord(_ context.Context, r *response) error {
 	approvesAgain := r.vote.Kind == toolcall.ResponseApprove && last.Kind == r.vote.Kind
 	switch {
 	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At), approvesAgain && (tally.Agreed && last.Signature != nil || last.CheckSignature(keys, r.vote.At) != nil):
-		return nil
+		return nil //nolint:nilerr // the earlier approval does not count, so this one may
 	case !r.isEdit() && last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
 		return store.ErrNoChange
 	}
