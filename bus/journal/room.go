@@ -140,7 +140,9 @@ func (r *room) readLimits(ctx context.Context, info *jetstream.StreamInfo) []Roo
 	if r.server != nil {
 		return append(out, r.server())
 	}
-	a, err := r.store.js.AccountInfo(ctx)
+	ask, cancel := context.WithTimeout(ctx, jsapi.AttemptTimeout) // the answer can be lost with a connection
+	defer cancel()
+	a, err := r.store.js.AccountInfo(ask)
 	if err != nil {
 		return out // unknown; the write decides
 	}
