@@ -4,16 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/engine/journaltest"
 	"github.com/askance-dev/askance/internal/bustest"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 func TestMain(m *testing.M) { bustest.Main(m) }
@@ -26,20 +22,7 @@ func newMemory(testing.TB) engine.Journal { return engine.NewMemory() }
 // onJetStream starts a server on which each journal is a space of its own.
 func onJetStream(t *testing.T) newJournal {
 	b := bustest.New(t)
-	var spaces atomic.Int32
-	return func(t testing.TB) engine.Journal {
-		nc, err := b.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		space := toolcall.SpaceID(fmt.Sprint("s", spaces.Add(1)))
-		j, err := journal.Open(t.Context(), nc, space, b.Keys(), journal.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return j
-	}
+	return func(t testing.TB) engine.Journal { return b.NewSpace(t) }
 }
 
 func TestJournalInMemory(t *testing.T) { journaltest.Run(t, newMemory) }

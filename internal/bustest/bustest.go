@@ -52,6 +52,8 @@ type Bus struct {
 	t    testing.TB
 	o    embed.Options // as the server was started
 	keys *keyfile.Keys
+
+	spaces atomic.Int32 // that NewSpace opened
 }
 
 // New starts a server, which stops when the test ends.
@@ -133,6 +135,22 @@ func (b *Bus) JournalWith(space toolcall.SpaceID, o journal.Options) *journal.Jo
 	j, err := journal.Open(context.Background(), b.Conn("engine"), space, b.keys, o)
 	if err != nil {
 		b.t.Fatalf("open journal: %v", err)
+	}
+	return j
+}
+
+// NewSpace opens the journal of a space of its own, on a connection that closes after t.
+func (b *Bus) NewSpace(t testing.TB) *journal.Journal {
+	t.Helper()
+	nc, err := b.Connect(t.Context(), bus.ConnectOptions{Principal: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	space := toolcall.SpaceID(fmt.Sprint("s", b.spaces.Add(1)))
+	j, err := journal.Open(t.Context(), nc, space, b.keys, journal.Options{})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return j
 }
