@@ -233,19 +233,24 @@ func checkChunk(m *nats.Msg, index int) error {
 }
 
 // askStream sends one request about a copy. In a cluster, the server that the request goes to can
-// learn later than the sender who takes it.
+// learn later than the sender who takes it, and which servers are there.
 func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (about copied, deliver string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, backupSilence)
 	defer cancel()
-	var m *nats.Msg
-	for began := time.Now(); m == nil; {
-		m, err = nc.RequestWithContext(ctx, subject, ask)
-		if err != nil && (!errors.Is(err, nats.ErrNoResponders) || time.Since(began) > jsapi.GiveUpAfter || sleep.For(ctx, jsapi.FirstPause) != nil) {
-			return about, "", err
+	for began := time.Now(); ; {
+		about, deliver, err = askStreamOnce(ctx, nc, subject, ask)
+		api, _ := errors.AsType[*jetstream.APIError](err)
+		early := errors.Is(err, nats.ErrNoResponders) || api != nil && api.ErrorCode == jsapi.CodeNoPeers
+		if !early || time.Since(began) > jsapi.GiveUpAfter || sleep.For(ctx, jsapi.FirstPause) != nil {
+			return about, deliver, err
 		}
 	}
-	if len(m.Data) == 0 {
-		return about, "", nil // a chunk was accepted
+}
+
+func askStreamOnce(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (about copied, deliver string, err error) {
+	m, err := nc.RequestWithContext(ctx, subject, ask)
+	if err != nil || len(m.Data) == 0 { // without data, a chunk was accepted
+		return about, "", err
 	}
 	var reply struct {
 		copied

@@ -190,6 +190,25 @@ func TestRestoreAfterAnAcceptedLoss(t *testing.T) {
 }
 
 // largeRecord begins the nth call, with a large input.
+// A server of a cluster can learn later than its client which other servers are there.
+func TestRestoreWaitsForServers(t *testing.T) {
+	nc := bustest.New(t).Conn("engine")
+	asked := 0
+	sub, err := nc.Subscribe(nc.NewInbox(), func(m *nats.Msg) {
+		text := `{"deliver_subject": "there"}`
+		if asked++; asked == 1 {
+			text = `{"error": {"code": 400, "err_code": 10005, "description": "no suitable peers for placement, peer offline"}}`
+		}
+		_ = m.Respond([]byte(text)) // without it, the request fails
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if deliver, err := journal.AskStream(t.Context(), nc, sub.Subject); err != nil || deliver != "there" {
+		t.Errorf("restore = %q, %v", deliver, err)
+	}
+}
+
 func largeRecord(n int) *toolcall.EventRecord {
 	rec := newRecord(n)
 	rec.Call.Input = `{"text":"` + strings.Repeat("x", 4000) + `"}`

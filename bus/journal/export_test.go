@@ -4,8 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/askance-dev/askance/message/proof"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/message/proof"
 )
 
 // ErrBatchLost is the error of a batch without an answer.
@@ -74,3 +76,9 @@ const MetaArchiving = metaArchiving
 
 // ExpectLag makes the journal treat its stream as a replicated one.
 func (j *Journal) ExpectLag() { j.store.lag.on.Store(true) }
+
+// AskStream sends one request about a copy and returns where its chunks go.
+func AskStream(ctx context.Context, nc *nats.Conn, subject string) (deliver string, err error) {
+	_, deliver, err = askStream(ctx, nc, subject, nil)
+	return deliver, err
+}
