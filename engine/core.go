@@ -168,7 +168,7 @@ func (c *core) lookLater(reply toolcall.Key) {
 	c.looks[reply] = true
 	c.looksMu.Unlock()
 	if !waits {
-		c.timers.Set(time.Now().Add(c.cfg.grace), reply, 0)
+		c.timers.SetAfter(c.cfg.grace, reply, 0)
 	}
 }
 

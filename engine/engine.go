@@ -185,7 +185,7 @@ func (e *Engine) Close() error {
 func (e *Engine) Renew() {
 	for _, c := range e.view.OpenCalls() {
 		if e.hasStaleGrant(c) {
-			e.timers.Set(time.Now(), c.Key, c.Seq)
+			e.timers.SetAfter(0, c.Key, c.Seq)
 		}
 	}
 }

@@ -112,6 +112,7 @@ func (k *keeper) hasPending(c *toolcall.Call) bool {
 func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 	now := time.Now()
 	at := func(t time.Time) { k.timers.Set(t, c.Key, c.Seq) }
+	after := func(wait time.Duration) { k.timers.SetAfter(wait, c.Key, c.Seq) }
 	switch c.Phase() {
 	case toolcall.PhaseWaiting:
 		if late > 0 {
@@ -126,26 +127,26 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 	case toolcall.PhaseRunning:
 		k.watchOwner(c, now)
 	case toolcall.PhaseReady:
-		at(now.Add(late))
+		after(late)
 	case toolcall.PhaseQueued:
 		if c.Placement != toolcall.PlaceRemote {
 			break // its result comes from outside, at any time
 		}
 		at(c.Attempt.OfferUntil.Add(late))
 		if k.attempts.hasStaleGrant(c) {
-			at(now.Add(late))
+			after(late)
 		}
 		if q := k.toolNamed(c.Tool).QueueTimeout; q > 0 {
 			at(c.Attempt.OfferedAt.Add(q))
 		}
 	case toolcall.PhaseBlocked:
 		if c.Blocked == toolcall.BlockedUnknown { // an operator can have it run again if its owner is silent
-			at(k.silentFrom(c, now)) // the timer also wakes the timers, which notice pauses only while they listen
+			after(k.silentFrom(c, now).Sub(now)) // the timer also wakes the timers, which notice pauses only while they listen
 		}
 	case toolcall.PhaseFinished:
 	}
 	if k.isTimedAhead(c, now) {
-		at(now.Add(max(late, k.cfg.grace)))
+		after(max(late, k.cfg.grace))
 	}
 }
 
@@ -167,7 +168,7 @@ func (k *keeper) watchClock(ctx context.Context) {
 // watchOwner starts listening for the owner of a started attempt.
 func (k *keeper) watchOwner(c *toolcall.Call, now time.Time) {
 	k.liveness.LastHeard(c.Key, c.Attempt.Number, now)
-	k.timers.Set(now.Add(claimTime(c)), c.Key, c.Seq)
+	k.timers.SetAfter(claimTime(c), c.Key, c.Seq)
 	if d := c.Attempt.Deadline; !d.IsZero() {
 		k.timers.Set(d, c.Key, c.Seq)
 	}
@@ -230,7 +231,7 @@ func (k *keeper) isAlive(c *toolcall.Call) bool {
 	if !now.Before(end) {
 		return false
 	}
-	k.timers.Set(end, c.Key, c.Seq)
+	k.timers.SetAfter(end.Sub(now), c.Key, c.Seq)
 	return true
 }
 
@@ -250,7 +251,7 @@ func (k *keeper) cancelOwner(c *toolcall.Call, reason string) {
 // lookAtCallLater schedules another look at a call after the grace period.
 func (k *keeper) lookAtCallLater(key toolcall.Key) {
 	if c := k.view.Call(key); c != nil {
-		k.timers.Set(time.Now().Add(k.cfg.grace), key, c.Seq)
+		k.timers.SetAfter(k.cfg.grace, key, c.Seq)
 	}
 }
 

@@ -19,11 +19,16 @@ import (
 
 // Timers holds when the engine has to look at which entity again. One goroutine
 // waits for all of them; an open approval request costs one heap entry and no goroutine.
+//
+// A time that a record names follows the machine's clock when that is set, and a wait does
+// not. Each kind has its own heap, because a set clock changes the order between them.
 type Timers struct {
-	mu    sync.Mutex // guards heap and slow
-	heap  dueHeap
-	slow  bool          // Run waits for longer than a pulse
-	woken chan struct{} // room for one token: the earliest entry changed
+	mu    sync.Mutex // guards times, waits and slow
+	times dueHeap
+	waits dueHeap
+	slow  bool             // Run waits for longer than a pulse
+	woken chan struct{}    // room for one token: the earliest entry changed
+	clock func() time.Time // the machine's clock
 }
 
 // Due is a look whose time has come.
@@ -34,13 +39,22 @@ type Due struct {
 }
 
 // NewTimers returns timers without entries.
-func NewTimers() *Timers { return &Timers{woken: make(chan struct{}, 1)} }
+func NewTimers() *Timers { return &Timers{woken: make(chan struct{}, 1), clock: time.Now} }
 
-// Set asks for a look at key at the given time.
+// Set asks for a look at key when the machine's clock shows the given time.
 func (t *Timers) Set(at time.Time, key toolcall.Key, seq uint64) {
+	t.add(&t.times, Due{at.Round(0), key, seq})
+}
+
+// SetAfter asks for a look at key after a wait.
+func (t *Timers) SetAfter(wait time.Duration, key toolcall.Key, seq uint64) {
+	t.add(&t.waits, Due{time.Now().Add(wait), key, seq})
+}
+
+func (t *Timers) add(h *dueHeap, d Due) {
 	t.mu.Lock()
-	heap.Push(&t.heap, Due{at, key, seq})
-	news := t.slow || t.heap[0].Key == key && t.heap[0].At.Equal(at)
+	heap.Push(h, d)
+	news := t.slow || (*h)[0] == d
 	t.mu.Unlock()
 	if news {
 		select {
@@ -72,14 +86,9 @@ func (t *Timers) Run(ctx context.Context, l *Liveness, fire func(Due)) {
 			wait = pulse
 		}
 		t.mu.Lock()
-		var ready []Due
-		for len(t.heap) > 0 {
-			if d := t.heap[0].At.Sub(now); d > 0 {
-				wait = min(wait, d)
-				break
-			}
-			ready = append(ready, heap.Pop(&t.heap).(Due))
-		}
+		ready, next := t.waits.takeDue(now, nil)
+		ready, nextTime := t.times.takeDue(t.clock().Round(0), ready)
+		wait = min(wait, next, nextTime)
 		t.slow = wait > pulse
 		t.mu.Unlock()
 		type look struct {
@@ -109,6 +118,17 @@ func (t *Timers) Run(ctx context.Context, l *Liveness, fire func(Due)) {
 }
 
 type dueHeap []Due
+
+// takeDue moves the entries that are due to ready, and returns how far away the next is.
+func (h *dueHeap) takeDue(now time.Time, ready []Due) ([]Due, time.Duration) {
+	for len(*h) > 0 {
+		if d := (*h)[0].At.Sub(now); d > 0 {
+			return ready, d
+		}
+		ready = append(ready, heap.Pop(h).(Due))
+	}
+	return ready, idle
+}
 
 func (h dueHeap) Len() int           { return len(h) }
 func (h dueHeap) Less(i, j int) bool { return h[i].At.Before(h[j].At) }

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,4 +40,45 @@ func TestDoubledTimerFiresOnce(t *testing.T) {
 			t.Errorf("looks at %v", fired)
 		}
 	})
+}
+
+// A wait, such as the grace before a look at a reply, is as long as it was when the clock is set.
+// The time of a record comes later if the clock is set back, and earlier if it is set forward.
+func TestTimersWhenTheClockIsSet(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		jump time.Duration
+		due  time.Duration // when the time comes
+	}{
+		{"not set", 0, 30 * time.Minute},
+		{"back", -time.Hour, 90 * time.Minute},
+		{"back by a day", -24 * time.Hour, 24*time.Hour + 30*time.Minute},
+		{"forward", time.Hour, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				timers, began, jump := NewTimers(), time.Now(), time.Duration(0)
+				timers.clock = func() time.Time { return time.Now().Add(jump) }
+				reply, call, older := toolcall.Key{Session: "s"}, toolcall.Key{Call: "c"}, toolcall.Key{Call: "older"}
+				timers.SetAfter(time.Second, reply, 0)
+				timers.Set(began.Add(30*time.Minute), call, 1)
+				jump = tc.jump
+				timers.Set(began.Add(tc.jump+time.Minute), older, 1)
+				fired := make(map[toolcall.Key]time.Duration)
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					timers.Run(ctx, NewLiveness(), func(d Due) { fired[d.Key] = time.Since(began) })
+				}()
+				time.Sleep(tc.due + time.Minute)
+				stop()
+				<-done
+				want := map[toolcall.Key]time.Duration{reply: time.Second, call: tc.due, older: time.Minute}
+				if !maps.Equal(fired, want) {
+					t.Errorf("the looks came after %v, want %v", fired, want)
+				}
+			})
+		})
+	}
 }
