@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -42,7 +43,7 @@ func Open(version string, log *slog.Logger) (*Tracer, error) {
 	if err != nil || !on {
 		return nil, err
 	}
-	e := &exporter{url: endpoint, headers: http.Header{}, client: &http.Client{Timeout: 10 * time.Second}}
+	e := &exporter{url: endpoint, headers: http.Header{}, client: &http.Client{Timeout: 10 * time.Second, CheckRedirect: refuseRedirect}}
 	if err := e.configure(); err != nil {
 		return nil, err
 	}
@@ -93,6 +94,9 @@ type exporter struct {
 	headers http.Header
 	client  *http.Client
 }
+
+// refuseRedirect keeps the headers, which can hold keys, from a server that the operator did not name.
+func refuseRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (e *exporter) configure() error {
 	for pair := range strings.SplitSeq(variable("HEADERS"), ",") {
@@ -158,8 +162,11 @@ func (e *exporter) send(ctx context.Context, body []byte) (again bool, err error
 	r.Header = e.headers.Clone()
 	r.Header.Set("Content-Type", "application/x-protobuf")
 	resp, err := e.client.Do(r)
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		err = of.Err // without the URL, which can hold a key
+	}
 	if err != nil {
-		return true, err
+		return true, fmt.Errorf("the OTLP receiver could not be reached: %w", err)
 	}
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 	_ = resp.Body.Close()

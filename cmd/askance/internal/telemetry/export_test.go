@@ -1,0 +1,12 @@
+package telemetry
+
+import (
+	"context"
+	"net/http"
+)
+
+// Send makes one attempt to send no spans to a URL.
+func Send(ctx context.Context, url string) error {
+	_, err := (&exporter{url: url, headers: http.Header{}, client: http.DefaultClient}).send(ctx, nil)
+	return err
+}
