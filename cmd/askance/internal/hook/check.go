@@ -118,33 +118,46 @@ func (d *document) gaps(dia dialect.Dialect) (out []string) {
 	path := d.ours(dia, Events(dia)[0])
 	var all struct {
 		Disabled bool `json:"disableAllHooks"`
+		Gemini   struct {
+			Enabled  *bool    `json:"enabled"`
+			Disabled []string `json:"disabled"` // names or commands of hooks
+		} `json:"hooksConfig"`
 	}
 	var of struct {
 		Matcher string `json:"matcher"`
 	}
 	var h struct {
-		If    string `json:"if"`
-		Async bool   `json:"async"`
+		Name    string `json:"name"`
+		Command string `json:"command"`
+		If      string `json:"if"`
+		Async   bool   `json:"async"`
 	}
-	for n, into := range map[*node]any{d.root: &all, path[len(path)-3]: &of, path[len(path)-1]: &h} {
-		if err := strictjson.UnmarshalOpen([]byte(d.clean[n.start:n.end]), into); err != nil {
+	for _, part := range []struct {
+		n    *node
+		into any
+	}{{d.root, &all}, {path[len(path)-3], &of}, {path[len(path)-1], &h}} {
+		if err := strictjson.UnmarshalOpen([]byte(d.clean[part.n.start:part.n.end]), part.into); err != nil {
 			out = append(out, "the settings of the hook cannot be read: "+err.Error())
 		}
 	}
 	if of.Matcher != "" && of.Matcher != "*" && of.Matcher != ".*" {
 		out = append(out, "the matcher "+strconv.Quote(of.Matcher)+" leaves out tools, which run unasked")
 	}
-	if dia != dialect.ClaudeCode {
-		return out
+	add := func(gap bool, text string) {
+		if gap {
+			out = append(out, text)
+		}
 	}
-	if all.Disabled {
-		out = append(out, "disableAllHooks is true: no hook runs, and tools run unasked")
-	}
-	if h.If != "" {
-		out = append(out, "the hook has a condition (if): other calls run unasked")
-	}
-	if h.Async {
-		out = append(out, "the hook is async: the agent does not wait for the decision")
+	switch dia {
+	case dialect.ClaudeCode:
+		add(all.Disabled, "disableAllHooks is true: no hook runs, and tools run unasked")
+		add(h.If != "", "the hook has a condition (if): other calls run unasked")
+		add(h.Async, "the hook is async: the agent does not wait for the decision")
+	case dialect.Codex:
+		add(h.Async, "the hook is async: Codex skips it, and tools run unasked")
+	case dialect.Gemini:
+		add(all.Gemini.Enabled != nil && !*all.Gemini.Enabled, "hooksConfig.enabled is false: no hook runs, and tools run unasked")
+		add(slices.Contains(all.Gemini.Disabled, h.Name) || slices.Contains(all.Gemini.Disabled, h.Command), "hooksConfig.disabled names the hook: it does not run, and tools run unasked")
 	}
 	return out
 }

@@ -182,6 +182,11 @@ func TestCheckFindsGaps(t *testing.T) {
 		{dialect.Gemini, `"matcher":"*"`, `"matcher":"run_shell_command"`, `the matcher "run_shell_command"`},
 		{dialect.ClaudeCode, `"type":"command"`, `"type":"command","if":"Bash(git *)"`, "condition"},
 		{dialect.ClaudeCode, `"type":"command"`, `"type":"command","async":true`, "async"},
+		{dialect.Codex, `"type":"command"`, `"type":"command","async":true`, "Codex skips it"},
+		{dialect.Gemini, `"hooks": {`, `"hooksConfig": {"enabled": true, "disabled": ["other"]}, "hooks": {`, ""},
+		{dialect.Gemini, `"hooks": {`, `"hooksConfig": {"enabled": false}, "hooks": {`, "hooksConfig.enabled is false"},
+		{dialect.Gemini, `"hooks": {`, `"hooksConfig": {"disabled": ["askance"]}, "hooks": {`, "hooksConfig.disabled names the hook"},
+		{dialect.Gemini, `"hooks": {`, `"hooksConfig": {"enabled": "no"}, "hooks": {`, "cannot be read"},
 	} {
 		s := settingsOf(c.d)
 		s.Program = "/nowhere/askance"
@@ -197,6 +202,24 @@ func TestCheckFindsGaps(t *testing.T) {
 		}
 		if got := strings.Join(found, "; "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s with %s: %q, want %q", c.d, c.with, got, c.want)
+		}
+	}
+}
+
+// TestCheckOrder: a check lists its findings in the order of the settings, each time.
+func TestCheckOrder(t *testing.T) {
+	text, err := settingsOf(dialect.Codex).Install("{}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = strings.Replace(text, `"matcher":"","hooks":[{"type":"command"`, `"matcher":3,"hooks":[{"type":"command","async":"no"`, 1)
+	for range 20 {
+		var found []string
+		for _, f := range hook.Check(t.Context(), dialect.Codex, text)[3:5] {
+			found = append(found, f.Text)
+		}
+		if !strings.Contains(found[0], "matcher") || !strings.Contains(found[1], "async") {
+			t.Fatalf("found %q, want the matcher before the hook", found)
 		}
 	}
 }
