@@ -89,7 +89,7 @@ const plainTextHelp = "allow the token and calls to cross the network in plain t
 // addHookFlags adds the flags that say where the server is and how calls are answered.
 func addHookFlags(c *cobra.Command, h *hooking, timeout time.Duration) {
 	f := c.Flags()
-	f.StringVar(&h.url, "url", "", "URL of the server (default $ASKANCE_URL, or http://"+web.DefaultAddress+")")
+	f.StringVar(&h.url, "url", "", "URL of the server, or unix://PATH of its Unix socket (default $ASKANCE_URL, or http://"+web.DefaultAddress+")")
 	f.StringVar(&h.tokenFile, "token-file", "", "file with the runtime's token (default the token in $ASKANCE_TOKEN)")
 	f.BoolVar(&h.insecure, "url-insecure", false, plainTextHelp)
 	durationVar(f, &h.timeout, "timeout", timeout, "how long the agent lets the hook run, as in its settings")
@@ -110,7 +110,10 @@ func (h hooking) client(d dialect.Dialect) (hook.Client, error) {
 	if h.url == "" {
 		from = "ASKANCE_URL"
 	}
-	err := checkURL(from, c.URL, h.insecure, "url-insecure")
+	var err error
+	if !isSocket(c.URL) {
+		err = checkURL(from, c.URL, h.insecure, "url-insecure")
+	}
 	if err != nil {
 		return c, err
 	}
@@ -281,6 +284,9 @@ func runHookInstall(env *environment, c *cobra.Command, i *installing, d dialect
 	client, err := i.client(d)
 	if err != nil {
 		return err
+	}
+	if i.http && isSocket(client.URL) {
+		return usagef("--http-hook cannot be used with the Unix socket %s: Claude Code posts only to URLs", client.URL)
 	}
 	program, err := os.Executable()
 	if err != nil {

@@ -102,6 +102,8 @@ func TestHookFailsClosed(t *testing.T) {
 		args  []string
 	}{
 		{"server down", "http://127.0.0.1:1", good, "does not respond", nil},
+		{"no socket", "unix:///nonexistent/askance.sock", good, "does not respond at unix:///nonexistent/askance.sock", nil},
+		{"a socket without a folder", "unix://askance.sock", good, "is not an http or https URL", nil},
 		{"server hangs until the agent's timeout", fakeServer(t, hangs), good, "in time", []string{"--timeout", "6s"}},
 		{"server crashes", fakeServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), good, "does not respond", nil},
 		{"server crashes within its answer", fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
@@ -372,7 +374,7 @@ func TestHookInstall(t *testing.T) {
 	if len(r.Calls) != 0 {
 		t.Errorf("checks recorded %d calls", len(r.Calls))
 	}
-	for _, args := range []string{"hook install", "hook install vim", "hook install codex --http-hook", "hook install claude-code --http-hook --token-file x", "hook install gemini --timeout 5s --yes", "hook install codex --on-allow maybe"} {
+	for _, args := range []string{"hook install", "hook install vim", "hook install codex --http-hook", "hook install claude-code --http-hook --token-file x", "hook install claude-code --http-hook --url unix:///s", "hook install gemini --timeout 5s --yes", "hook install codex --on-allow maybe"} {
 		if r := run(t, strings.Fields(args)...); r.code != cli.ExitUsage {
 			t.Errorf("%s: exit %d", args, r.code)
 		}

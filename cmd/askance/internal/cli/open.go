@@ -65,6 +65,9 @@ address; with --print it only prints the address.`,
 // overSocket is the prefix of the address of a console that only has a Unix socket.
 const overSocket = "unix:"
 
+// isSocket reports whether a URL names a Unix socket by its absolute path.
+func isSocket(server string) bool { return strings.HasPrefix(server, overSocket+"///") }
+
 func consoleURL(env *environment) (*url.URL, error) {
 	dir, text := node.Dir(env.cfg.dir()), cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if text == "" && env.cfg.NATS == "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 )
 
 // The files that askance init writes load, pass lint and their own tests, and a server runs with
@@ -108,12 +109,25 @@ func TestOpenWithASocket(t *testing.T) {
 		t.Errorf("list over the socket printed\n%s", out)
 	}
 	ok(t, "reject", "c1", "--yes", "--server", "unix://"+socket)
+	event := beforeTool(dialect.ClaudeCode, "h1", "Read")
+	if r := runWith(t, event, "hook", "claude-code", "--url", "unix://"+socket, "--dry-run"); r.code != cli.ExitOK || !strings.Contains(r.out, "the policy says ask") {
+		t.Errorf("a hook over the socket: exit %d, %s%s", r.code, r.out, r.err)
+	}
 	fails(t, cli.ExitNotFound, "no webhooks", "webhooks", "list", "--data", data)
 	fails(t, cli.ExitUnavailable, "unix:///none does not answer", "list", "--server", "unix:///none")
 	fails(t, cli.ExitUsage, "is not an http or https URL", "list", "--server", "unix://http.sock")
 	fails(t, cli.ExitUsage, "is not an http or https URL", "worker", "--tool", "pay", "--server", "unix://"+socket, "--trust-server-keys", "--", "true")
 	killed, err := os.ReadFile(filepath.Join(data, "console"))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // what is refused
+		t.Fatal(err)
+	}
+	if r := runWith(t, event, "hook", "claude-code", "--url", "unix://"+socket); r.code != cli.ExitUsage || r.out != "" || !strings.Contains(r.err, "other users can write to "+dir) {
+		t.Errorf("a hook over a socket that others could replace: exit %d, %s%s", r.code, r.out, r.err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder
 		t.Fatal(err)
 	}
 	s.stop()

@@ -78,7 +78,7 @@ func (d *door) check(env *environment) error {
 	case d.trust && len(env.cfg.EngineKeys) > 0:
 		return usagef("--trust-server-keys and --engine-key are both set: pass one of them")
 	}
-	if socket, local := strings.CutPrefix(d.server, overSocket+"//"); local && d.role != "" && strings.HasPrefix(socket, "/") {
+	if d.role != "" && isSocket(d.server) {
 		return nil
 	}
 	return checkURL("--server", d.server, d.insecure, cmp.Or(d.plain, "server-insecure"))

@@ -27,6 +27,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agenthook"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
@@ -310,7 +311,7 @@ func CodexTrust(ctx context.Context, folder string) (Finding, error) {
 // Client relays events of one agent to a gateway.
 type Client struct {
 	Dialect dialect.Dialect
-	URL     string // of the gateway
+	URL     string // of the gateway, or "unix:" and the path of its socket
 	Token   string // "": the gateway is open to this machine
 	// Timeout is how long the agent lets the hook run. An answer comes dialect.Margin before it.
 	Timeout time.Duration
@@ -364,7 +365,8 @@ func blocked(code message.Code, what, hint string) error {
 // send sends the event once. again reports whether the gateway may answer later.
 func (c Client) send(ctx context.Context, event []byte, invocation string, hold time.Duration) (answer []byte, again bool, err error) {
 	o := agenthook.Options{Hold: hold, Pass: c.Pass, DryRun: c.DryRun, Status: true}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.URL, "/")+agenthook.Path(c.Dialect)+"?"+o.Query().Encode(), bytes.NewReader(event))
+	base, transport := remote.Open(c.URL)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+agenthook.Path(c.Dialect)+"?"+o.Query().Encode(), bytes.NewReader(event))
 	if err != nil {
 		return nil, false, blocked(message.CodeInvalid, "the URL of the gateway cannot be used", "correct --url or ASKANCE_URL")
 	}
@@ -373,8 +375,11 @@ func (c Client) send(ctx context.Context, event []byte, invocation string, hold 
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
+	if unsafe, ok := errors.AsType[*message.Error](err); ok {
+		return nil, false, blocked(unsafe.Code, unsafe.What, unsafe.Hint)
+	}
 	if err != nil {
 		return nil, true, c.unreachable(ctx, err)
 	}

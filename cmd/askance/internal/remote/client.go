@@ -12,10 +12,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
@@ -44,19 +47,61 @@ const timeout = 90 * time.Second
 // New returns a client of the server at a URL, or at "unix:" and the path of a Unix socket. token
 // returns the current token; "" sends none.
 func New(at string, token func() (string, error)) *Client {
-	base, transport := strings.TrimSuffix(at, "/"), http.DefaultTransport
-	if socket, local := strings.CutPrefix(at, "unix:"); local {
-		base = "http://localhost"
-		transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(socket, "//"))
-		}}
-	}
+	base, transport := Open(at)
 	c := &Client{at: at, base: base, token: token, http: &http.Client{
 		Transport: transport, Timeout: timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one host
 	}}
 	c.Methods.Caller = c
 	return c
+}
+
+// Open returns the URL for requests to a server at a URL, or at "unix:" and the path of a Unix
+// socket, and their transport.
+func Open(at string) (base string, transport http.RoundTripper) {
+	socket, local := strings.CutPrefix(at, "unix:")
+	if !local {
+		return strings.TrimSuffix(at, "/"), http.DefaultTransport
+	}
+	path := strings.TrimPrefix(socket, "//")
+	return "http://localhost", &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if err := checkSocket(path); err != nil {
+			return nil, err
+		}
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
+}
+
+// checkSocket refuses a socket that another user could have put there while the server is down.
+func checkSocket(path string) error {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	for _, socket := range []string{path, real} {
+		for at, dir := socket, filepath.Dir(socket); at != dir; at, dir = dir, filepath.Dir(dir) {
+			info, err := os.Stat(dir)
+			if err != nil {
+				return err
+			}
+			safe := info.Mode().Perm()&0o022 == 0 || at != socket && info.Mode()&fs.ModeSticky != 0 && isOurs(at)
+			if !safe {
+				return &message.Error{Code: message.CodeForbidden, Op: "http", What: "other users can write to " + dir + ", and put another socket at " + path, Hint: "start askance serve with --http-socket in a folder that only its user can write, for example one of mode 755"}
+			}
+		}
+	}
+	return nil
+}
+
+// isOurs reports whether a path belongs to this user or to root, so that others cannot replace it
+// in a folder with the sticky bit.
+func isOurs(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	owner := reflect.Indirect(reflect.ValueOf(info.Sys())).FieldByName("Uid") // of a syscall.Stat_t
+	return owner.IsValid() && (owner.Uint() == 0 || owner.Uint() == uint64(os.Geteuid()))
 }
 
 // Call implements api.Caller.
@@ -115,6 +160,9 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]by
 	res, err := c.http.Do(r)
 	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok { // nothing was sent
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "cannot verify the certificate of the server at " + c.at, Hint: "make the system trust the authority that signed it; on Linux, SSL_CERT_FILE can name the file of its certificate", Err: bad.Err}
+	}
+	if unsafe, ok := errors.AsType[*message.Error](err); ok { // nothing was sent
+		return nil, unsafe
 	}
 	if err != nil {
 		return nil, unavailable(op, "the server at "+c.at+" does not answer", err)
