@@ -3,6 +3,8 @@ package console_test
 import (
 	"testing"
 
+	"github.com/chromedp/chromedp"
+
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -50,4 +52,30 @@ func TestBackToSentForm(t *testing.T) {
 	w.A.Finished(k)
 	eval[bool](b, `(history.back(), true)`)
 	b.until(`document.querySelector("#gone").innerText === "You rejected, the call is finished."`)
+}
+
+// Until the page that a person asked for is there, the form of the page before it sends nothing: on a
+// slow network the keys for the next request approved the one before.
+func TestSlowPage(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	first, second := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
+	b.goTo(callPath(first) + "&do=approve")
+	b.until(`!document.querySelector("#panel .main-action").disabled`)
+	eval[bool](b, `((f) => { window.sent = 0; window.fetch = (u, o) => o?.method ? (window.sent++, f(u, o)) : new Promise((go) => { window.arrive = () => { window.fetch = f; go(f(u, o)); }; }); })(window.fetch), true`)
+	b.do(chromedp.Focus(chromedp.CSS(".rows li:nth-child(2) .row")))
+	b.press("a")
+	b.until(`window.arrive && document.querySelector("#panel .main-action").disabled`)
+	b.send()
+	if sent := eval[int](b, `window.sent`); sent != 0 {
+		t.Errorf("%d responses were sent before the page arrived", sent)
+	}
+	eval[bool](b, `(window.arrive(), true)`)
+	b.until(`document.querySelector(".strip").innerText.includes("call c2") && !document.querySelector("#panel .main-action").disabled`)
+	b.send()
+	b.see("You approved")
+	w.A.Finished(second)
+	if c := w.A.Show(first); len(c.Votes) != 0 {
+		t.Errorf("the request before has the votes %+v", c.Votes)
+	}
 }
