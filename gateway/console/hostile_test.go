@@ -231,6 +231,16 @@ func TestLoginEnds(t *testing.T) {
 	b.until(`document.querySelector("#said").textContent.includes("Your login ended.")`)
 	logIn("who=alpha." + gatewaytest.Ann)
 	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelector("#ended").hidden`)
+	eval[bool](b, `(document.cookie = "who=; max-age=0; path=/", true)`) // the stream goes on: sending finds out
+	b.expect("inline style")                                             // of the error
+	b.send()
+	b.see("Your login ended.")
+	b.expect("403")
+	logIn("who=alpha." + gatewaytest.Ann)
+	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelector("#ended").hidden`)
+	eval[bool](b, `((f) => { window.fetch = (u, o) => (o?.body?.set("csrf", "no"), window.fetch = f, f(u, o)); })(window.fetch), true`)
+	b.send()
+	b.see("Not accepted: ")
 	b.send()
 	b.see("You rejected", "kept")
 }

@@ -35,9 +35,16 @@ async function go(url, { push = true, focus = true, options } = {}) {
     ready();
     if (focus) land();
   } catch (err) {
-    if (mine === visit) fail(options ? `The response may not have arrived: ${err.message}. Reload the page before you send it again.` : `The page cannot be loaded: ${err.message}`);
+    if (mine === visit && err.status === 401) stream.reopen(); // it says that the login has ended
+    else if (mine === visit) fail(wentWrong(err, options));
     stream.live || say('not connected');
   }
+}
+
+function wentWrong(err, sent) {
+  const why = err.message.replace(/\.$/, '');
+  if (!sent) return `The page cannot be loaded: ${why}.`;
+  return err.status < 500 ? `Not accepted: ${why}.` : `The response may not have arrived: ${why}. Reload the page before you send it again.`;
 }
 
 // Moves the focus into the form, or to the heading.

@@ -18,6 +18,9 @@ function turn(state, told) {
   told(live);
 }
 
+/** Opens the stream again at once. */
+export let reopen;
+
 /**
  * Opens the stream and reopens it. Calls changed with each change, progress with
  * each line, told with whether it is connected, and back after it connects: then
@@ -54,8 +57,9 @@ export function open({ changed, progress, told, back }) {
     heard();
   };
   window.addEventListener('offline', again);
-  window.addEventListener('online', () => { pause = 0; again(); pause = 500; });
+  reopen = () => { pause = 0; again(); pause = 500; };
+  window.addEventListener('online', reopen);
   window.addEventListener('pagehide', () => source?.close());
-  window.addEventListener('pageshow', (e) => { if (e.persisted) { pause = 0; again(); } });
+  window.addEventListener('pageshow', (e) => { if (e.persisted) reopen(); });
   connect();
 }
