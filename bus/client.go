@@ -366,9 +366,6 @@ func (c *Client) submitResponse(ctx context.Context, resp toolcall.Response) (*t
 	if resp.ID == "" {
 		resp.ID = nuid.Next() // identifies the response when it is sent again
 	}
-	call, unsure, err := sendTyped(ctx, c, api.SubmitResponse, resp, 0)
-	if known := toolcall.CallOf(err); unsure && !errors.Is(err, message.ErrConflict) && known.HasResponse(c.by.Name, resp) {
-		return known, nil // an earlier send succeeded; only its reply was lost
-	}
+	call, _, err := sendTyped(ctx, c, api.SubmitResponse, resp, 0)
 	return call, err
 }

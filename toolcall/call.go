@@ -330,20 +330,7 @@ type Attempt struct {
 	Offers     int       `json:"offers,omitzero"`   // how often this attempt was offered, including this time
 }
 
-// HasResponse reports whether name already gave the response: by its id, or by its
-// contents if it was sent without one. A nil call has no response.
-func (c *Call) HasResponse(name string, r Response) bool {
-	return c != nil && slices.ContainsFunc(c.Votes, func(v Vote) bool {
-		if v.By.Name != name {
-			return false
-		}
-		if r.ID != "" && v.ID == r.ID {
-			return true
-		}
-		// The same person may have edited the input differently elsewhere.
-		sameInput := r.Input == nil && !v.Edited || r.Input != nil && c.Input == *r.Input
-		sameFeedback := v.Kind != ResponseReject || v.Feedback == r.Feedback
-		return v.By.Role == RoleApprover && v.Digest == r.Digest && v.Kind == r.Kind &&
-			sameFeedback && v.Note == r.Note && v.To == r.To && sameInput
-	})
+// HasResponse reports whether the call has the response to which its sender gave this id.
+func (c *Call) HasResponse(name, id string) bool {
+	return id != "" && slices.ContainsFunc(c.Votes, func(v Vote) bool { return v.ID == id && v.By.Name == name })
 }

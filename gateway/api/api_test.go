@@ -288,8 +288,12 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	w.A.Finished(k)
 	w.refused(ann, post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished)
-	// The journal knows what a restart forgets: with a new key, the response is already on record.
-	w.ok(ann, post, callPath(k)+"/response", body, nil, "Idempotency-Key", "two")
+	// The journal knows what a restart forgets: the response has an id that follows from the key.
+	id := w.A.Show(k).Votes[0].ID
+	w.ok(ann, post, callPath(k)+"/response", strings.Replace(body, "}", `,"response_id":"`+id+`"}`, 1), nil)
+	// With a new key it is another response, which has no effect any more.
+	remember := strings.Replace(body, "}", `,"remember":{"scope":"session"}}`, 1)
+	w.refused(ann, post, callPath(k)+"/response", remember, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "two")
 	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeFinished, "Idempotency-Key", "three")
 	k2 := w.A.Ask("s1", "r1", "c2")
 	body2 := `{"digest":"` + w.A.Show(k2).Digest + `","kind":"approve","response_id":"id"}`

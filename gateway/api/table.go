@@ -2,7 +2,8 @@ package api
 
 import (
 	"cmp"
-	"errors"
+	"crypto/sha256"
+	"encoding/base64"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -71,6 +72,9 @@ func (a *ask) call(row *operation.Operation, content []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if resp, ok := request.(toolcall.Response); ok {
+		request = a.identify(resp)
+	}
 	reply, err := a.c.Call(a.ctx(), row, row.Hold(request, maxHoldMS))
 	if add, ok := additions[row.Name]; ok {
 		return add(a, request, reply, err)
@@ -80,9 +84,8 @@ func (a *ask) call(row *operation.Operation, content []byte) (any, error) {
 
 // additions are what HTTP adds to replies.
 var additions = map[string]func(a *ask, request, reply any, err error) (any, error){
-	operation.List.Name:           addToList,
-	operation.Show.Name:           addToShow,
-	operation.SubmitResponse.Name: addToAnswer,
+	operation.List.Name: addToList,
+	operation.Show.Name: addToShow,
 }
 
 // streams has the operations that can reply with a stream.
@@ -116,16 +119,16 @@ func addToShow(_ *ask, _, reply any, err error) (any, error) {
 	return out, err
 }
 
-// addToAnswer replies with the call if the response is already on record: it was carried out, but
-// its Idempotency-Key is no longer stored. A conflict is about another response.
-func addToAnswer(a *ask, request, reply any, err error) (any, error) {
-	ans, _ := request.(toolcall.Response)
-	if err != nil && a.r.Header.Get("Idempotency-Key") != "" && !errors.Is(err, message.ErrConflict) {
-		if c := toolcall.CallOf(err); c.HasResponse(a.p.Name, ans) {
-			return c, nil
-		}
+// identify gives a response without an id one that follows from its Idempotency-Key, so that
+// the journal knows a response whose key is no longer stored.
+func (a *ask) identify(resp toolcall.Response) toolcall.Response {
+	key := a.r.Header.Get("Idempotency-Key")
+	if resp.ID != "" || key == "" {
+		return resp
 	}
-	return reply, err
+	sum := sha256.Sum256([]byte(strconv.Quote(a.p.Auth) + key)) // engines compare the name
+	resp.ID = "key_" + base64.RawURLEncoding.EncodeToString(sum[:])
+	return resp
 }
 
 // request makes the request of an operation from the body, the query and the path.

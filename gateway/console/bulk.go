@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
@@ -216,6 +217,7 @@ func (i *bulkItem) answer(ctx context.Context, c engine.Client, p *gateway.Peer,
 		i.Note = "not sent: the confirmation ran out of time. Respond again"
 		return &message.Error{Code: message.CodeUnavailable, Op: "submit_response", What: i.Note, Err: ctx.Err()}
 	}
+	resp.ID = rand.Text()
 	var call *toolcall.Call
 	if err == nil {
 		call, err = c.SubmitResponse(ctx, resp)
@@ -225,7 +227,7 @@ func (i *bulkItem) answer(ctx context.Context, c engine.Client, p *gateway.Peer,
 		defer cancel()
 		if shown, failed := c.Show(look, toolcall.ShowRequest{V: 1, Key: k}); failed == nil {
 			i.row = rowOf(shown.Call, p, false, open, toolcall.Key{}, now)
-			if asked.IsUnsure(err) && shown.Call.HasResponse(p.Name, resp) {
+			if asked.IsUnsure(err) && shown.Call.HasResponse(p.Name, resp.ID) {
 				call, err = shown.Call, nil
 			}
 		}

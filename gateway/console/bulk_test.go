@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"strings"
@@ -16,11 +17,14 @@ import (
 type uncertain struct {
 	engine.Client
 	err   error
-	votes []toolcall.Vote // the votes of the call
+	votes []toolcall.Vote // the votes of the call; one without an id gets that of the response
 	gone  bool            // the call cannot be read
 }
 
-func (u uncertain) SubmitResponse(context.Context, toolcall.Response) (*toolcall.Call, error) {
+func (u uncertain) SubmitResponse(_ context.Context, r toolcall.Response) (*toolcall.Call, error) {
+	for i := range u.votes {
+		u.votes[i].ID = cmp.Or(u.votes[i].ID, r.ID)
+	}
 	return nil, u.err
 }
 
@@ -37,6 +41,8 @@ func TestBulkUnknownOutcome(t *testing.T) {
 	p := &gateway.Peer{Identity: gateway.Identity{Name: "ann", Roles: []toolcall.Role{toolcall.RoleApprover}}, Space: &gateway.Space{ID: "s"}}
 	lost := &message.Error{Code: message.CodeUnknownOutcome, What: "the journal did not answer in time"}
 	ann := toolcall.Vote{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, Digest: "sha256:1"}
+	elsewhere := ann
+	elsewhere.ID = "of another window"
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, tc := range []struct {
@@ -49,6 +55,7 @@ func TestBulkUnknownOutcome(t *testing.T) {
 		{"lost", false, uncertain{err: lost}, false, true, "outcome unknown: it may count. Open the request to see, or send it again"},
 		{"lost, and nothing can be read", false, uncertain{err: context.DeadlineExceeded, gone: true}, false, true, "outcome unknown"},
 		{"lost, but it counts", false, uncertain{err: lost, votes: []toolcall.Vote{ann}}, true, false, "approved, the call is queued"},
+		{"lost, and the same was sent elsewhere", false, uncertain{err: lost, votes: []toolcall.Vote{elsewhere}}, false, true, "outcome unknown"},
 		{"refused", false, uncertain{err: &message.Error{Code: message.CodeForbidden, What: "no"}, gone: true}, false, false, "not accepted: no"},
 		{"no time left", true, uncertain{}, false, false, "not sent: the confirmation ran out of time"},
 	} {
