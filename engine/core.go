@@ -86,7 +86,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 		c.lines[t.Name] = line
 		judged[t.Name] = decide.Tool{Schema: t.Schema, Placement: t.Placement, ConcurrencySafe: t.ConcurrencySafe, Timeout: t.Timeout}
 	}
-	c.judge = decide.NewJudge(c.policy, judged, decide.Settings{Space: space, Mode: cfg.mode, Cwd: cfg.cwd, WorkingDirs: cfg.dirs})
+	c.judge = decide.NewJudge(c.policy, judged, decide.Settings{Mode: cfg.mode, Cwd: cfg.cwd, WorkingDirs: cfg.dirs})
 	c.view.Reviewers.Limit(cfg.reviewers)
 	c.store = store.New(c.ctx, space, cfg.id, journal, c.view, c.log, store.Hooks{
 		News:      func(rec *toolcall.EventRecord) { c.hooks.News(rec) },

@@ -58,6 +58,20 @@ type Request struct {
 // policy reads it, no rule that reads ctx can be evaluated.
 const CountUnread = -1
 
+// RequestOf returns the request about a call before its first attempt, with everything that the call
+// itself says.
+func RequestOf(c *toolcall.Call) Request {
+	r := Request{
+		Tool: c.Tool, Input: []byte(c.Input), Folder: c.Cwd, Depth: c.Depth(), Attempt: 1,
+		Caller: Caller{Agent: c.Agent, User: c.Runtime, Space: c.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply), Groups: c.Groups()},
+	}
+	if p := c.Parent; p != nil {
+		r.Caller.ParentAgent = p.Agent
+		r.Parent = &Parent{Tool: p.Tool, User: p.Runtime, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call, Around: p.Around}
+	}
+	return r
+}
+
 // Caller is the proposer of the call. An empty Tenant, RunID or ParentAgent is unknown: rules that
 // read it cannot be evaluated unless they guard it with has().
 type Caller struct {

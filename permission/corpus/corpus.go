@@ -11,10 +11,11 @@
 //
 // # What a replay cannot know
 //
-// A journal has the call, who made it and what was decided, but not the working
-// directory, the mode or the symbolic links of that time; the caller of Replay supplies
-// those. Every budget has room, because the remaining amount is also unknown. Policies
-// that read more than the corpus has can fail closed where the engine did not.
+// A journal has the call, who made it, the calls around it and what was decided, but not the
+// working directory, the mode or the symbolic links of that time; the caller of Replay
+// supplies those. Every budget has room, because the remaining amount is also unknown.
+// Policies that read more than the corpus has (what a runtime declared about a tool, the
+// number of calls of a run) can fail closed where the engine did not.
 package corpus
 
 import (
@@ -157,14 +158,9 @@ func FromJournal(calls []*toolcall.Call) []Call {
 		if c.Decision == nil {
 			continue
 		}
-		out = append(out, Call{
-			Name: string(c.Session) + "/" + string(c.Reply) + "/" + string(c.Call),
-			Request: permission.Request{
-				Tool: c.Tool, Input: []byte(c.Input), Folder: c.Cwd, Now: c.ProposedAt.UTC(), SessionRules: rememberedRules(sorted, c),
-				Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: c.Space, Session: c.Session, Reply: c.Reply, Groups: c.Groups()},
-			},
-			Recorded: recordedVerdict(c.Decision),
-		})
+		r := permission.RequestOf(c)
+		r.Now, r.SessionRules = c.ProposedAt.UTC(), rememberedRules(sorted, c)
+		out = append(out, Call{Name: string(c.Session) + "/" + string(c.Reply) + "/" + string(c.Call), Request: r, Recorded: recordedVerdict(c.Decision)})
 	}
 	return out
 }

@@ -110,6 +110,33 @@ func TestFromJournal(t *testing.T) {
 	}
 }
 
+// A replay of the recorded policy changes no decision that depends on the calls around a call.
+func TestFromJournalParent(t *testing.T) {
+	var rules []permission.Rule
+	for name, when := range map[string]string{
+		"parent": `has(call.parent) && call.parent.tool == "research" && call.parent.user == "bot" && call.parent.id == "p"`,
+		"depth":  `call.depth == 2`, "agent": `has(caller.parent_agent) && caller.parent_agent == "lead"`,
+		"run": `has(caller.run_id) && caller.run_id == "r2"`, "attempt": `has(ctx.attempt) && ctx.attempt == 1`,
+	} {
+		rules = append(rules, permission.Rule{Name: name, Tools: []string{name}, Behavior: message.BehaviorAllow, When: when})
+	}
+	bundle, err := permission.Compile(permission.Policy{Rules: rules}, permission.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls []*toolcall.Call
+	for i, r := range rules {
+		calls = append(calls, &toolcall.Call{Key: toolcall.Key{Space: "sp", Session: "s", Reply: "r2", Call: message.CallID(r.Name)}, First: uint64(i + 2), Tool: r.Name, Input: `{}`, Runtime: "sub",
+			Parent:   &toolcall.Parent{ParentKey: toolcall.ParentKey{Session: "s", Reply: "r", Call: "p"}, Tool: "research", Runtime: "bot", Agent: "lead", Depth: 2},
+			Decision: &toolcall.Decision{Behavior: message.BehaviorAllow, Rule: r.Name}})
+	}
+	if r := corpus.Replay(t.Context(), corpus.FromJournal(calls), bundle); r.Calls != len(rules) || len(r.Changes) != 0 {
+		for _, c := range r.Changes {
+			t.Errorf("%s: %v", c.Tool, c.Why)
+		}
+	}
+}
+
 func TestFromTests(t *testing.T) {
 	p := permission.Policy{Tests: []permission.Test{{Name: "a", Call: permission.Request{Tool: "pay", Input: []byte(`{}`)}}}}
 	other := permission.Policy{Tests: []permission.Test{{Name: "again", Call: permission.Request{Tool: "pay", Input: []byte(`{}`)}},

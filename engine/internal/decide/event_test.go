@@ -40,7 +40,7 @@ func judge() *decide.Judge {
 	return decide.NewJudge(policy{}, map[string]decide.Tool{
 		"safe": {ConcurrencySafe: true, Placement: toolcall.PlaceRemote, Timeout: time.Minute}, "serial": {Placement: toolcall.PlaceLocal},
 		"outside": {Placement: toolcall.PlaceExternal},
-	}, decide.Settings{Space: "x"})
+	}, decide.Settings{})
 }
 
 func call(id message.CallID, tool string, state message.ToolCallState) *toolcall.Call {

@@ -37,7 +37,6 @@ type Tool struct {
 
 // Settings apply to all calls.
 type Settings struct {
-	Space       toolcall.SpaceID
 	Mode        permission.Mode
 	Cwd         string
 	WorkingDirs []string
@@ -107,26 +106,11 @@ func (j *Judge) Request(s Snapshot) permission.Request {
 	if !s.Budgets {
 		exhausted = permission.EveryBudget("")
 	}
-	parent := parentOf(c)
-	caller := permission.Caller{Agent: c.Agent, User: c.Runtime, Space: j.settings.Space, Session: c.Session, Reply: c.Reply, RunID: string(c.Reply), Groups: c.Groups()}
-	if parent != nil {
-		caller.ParentAgent = parent.Agent
-	}
-	return permission.Request{
-		Folder: c.Cwd, Exhausted: exhausted, Definition: s.Definition, Depth: c.Depth(), Parent: parent,
-		Tool: c.Tool, Input: []byte(c.Input),
-		Caller:  caller,
-		Attempt: max(c.Attempt.Number, 1), CallsThisRun: s.Count,
-		Mode: j.settings.Mode, Now: s.Now, Cwd: j.settings.Cwd, WorkingDirs: j.settings.WorkingDirs, SessionRules: s.Rules,
-	}
-}
-
-func parentOf(c *toolcall.Call) *permission.Parent {
-	p := c.Parent
-	if p == nil {
-		return nil
-	}
-	return &permission.Parent{Tool: p.Tool, User: p.Runtime, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call, Around: p.Around}
+	r := permission.RequestOf(c)
+	r.Exhausted, r.Definition, r.SessionRules = exhausted, s.Definition, s.Rules
+	r.Attempt, r.CallsThisRun = max(c.Attempt.Number, 1), s.Count
+	r.Mode, r.Now, r.Cwd, r.WorkingDirs = j.settings.Mode, s.Now, j.settings.Cwd, j.settings.WorkingDirs
+	return r
 }
 
 // Decide asks the policy about a call.
