@@ -157,6 +157,7 @@ func (r Requirement) Tally(votes []Vote, digest string, step int, counts ...func
 	for _, v := range last {
 		now = slices.MaxFunc([]time.Time{now, v.At}, time.Time.Compare)
 	}
+	t.Approvals = last[:0]
 	for _, v := range last {
 		if v.Kind != ResponseApprove || v.HasEnded(now) || !r.isCounted(v) || !isCountedBy(counts, v) {
 			continue
@@ -288,7 +289,7 @@ func (r Requirement) Accepts(v Vote) bool {
 	if v.By.Name == "" || r.Excludes(v.By.Name) {
 		return false
 	}
-	for i := range r.partsAt(0) {
+	for i := range max(1, min(1, len(r.Users))+len(r.Approvers)) { // as many as partsAt returns
 		if r.isInPart(i, v) {
 			return true
 		}
