@@ -34,16 +34,19 @@ var (
 	attemptMembers = listMembers(reflect.TypeFor[Attempt](), grantMember)
 )
 
-// callWriter encodes one call after the other.
+// callWriter encodes one event record of a call after the other.
 type callWriter struct {
 	changeWriter
-	expected Call    // what a reader derives
-	attempt  Attempt // what it derives of the attempt
+	record   storedRecord
+	by       [3]string // of the record
+	path     [128]byte // more than most paths need
+	expected Call      // what a reader derives
+	attempt  Attempt   // what it derives of the attempt
 }
 
-var callWriters = sync.Pool{New: func() any { return &callWriter{changeWriter: *newChange()} }}
+var callWriters = sync.Pool{New: func() any { return &callWriter{changeWriter: changeWriter{append(make([]byte, 0, 1024), '{'), 1}} }}
 
-// returnToPool ends the use of the object that was written.
+// returnToPool ends the use of the object that was written, and of the record.
 func (w *callWriter) returnToPool() {
 	if cap(w.b) <= maxChangeKept {
 		*w = callWriter{changeWriter: changeWriter{append(w.b[:0], '{'), 1}}
@@ -70,7 +73,7 @@ func (w *callWriter) writeCall(c *Call, d derivation) error {
 	}
 	return errors.Join(
 		w.putText(proposalMember, c.Proposal, d.proposal(c)),
-		putDerived(&w.changeWriter, suggestedMember, c.Suggested, d.suggested(c)),
+		putDerived(&w.changeWriter, suggestedMember, c.Suggested, c.Suggested == nil, isSameList(c.Suggested, d.suggested(c))),
 		w.putResult(c, d),
 		w.putText(resultDigestMember, c.ResultDigest, d.resultDigest(c)))
 }
@@ -88,12 +91,11 @@ func (w *changeWriter) putText(name, have, want string) (err error) {
 }
 
 // putDerived writes a member unless a reader derives the same value.
-func putDerived[T any](w *changeWriter, name string, have, want T) error {
-	h := reflect.ValueOf(have)
+func putDerived[T any](w *changeWriter, name string, have T, isNone, isDerived bool) error {
 	switch {
-	case isEqual(h, reflect.ValueOf(want)):
+	case isDerived:
 		return nil
-	case h.IsZero():
+	case isNone:
 		w.put(name, null)
 		return nil
 	}
@@ -123,7 +125,7 @@ var wholeResult = []byte(`{"type":`)
 func (w *changeWriter) putResult(c *Call, d derivation) error {
 	want := d.result(c)
 	if r := c.Result; want == nil || r == nil || r.Metadata == nil || len(r.Metadata) > 0 || r.FinishedAt == nil || *r.FinishedAt != r.CreatedAt {
-		return putDerived(w, resultMember, r, d.resultBefore())
+		return putDerived(w, resultMember, r, r == nil, isEqual(reflect.ValueOf(r), reflect.ValueOf(d.resultBefore())))
 	}
 	want.FinishedAt = c.Result.FinishedAt
 	return w.putChange(resultMember, c.Result, want, true)
@@ -191,18 +193,16 @@ func (w *changeWriter) putVotes(c *Call, d derivation) error {
 		return nil
 	}
 	want := d.vote(c)
-	out := []byte(`{"add":[`)
+	w.put(votesMember, []byte(`{"add":`))
 	for i := range have[len(before):] {
-		inner := newChange()
-		if err := inner.putMembers(membersOf(reflect.TypeFor[Vote]()), &have[len(before)+i], &want); err != nil {
+		w.b = append(w.b, "[,"[min(i, 1)])
+		if err := w.putObject(func() error {
+			return w.putMembers(membersOf(reflect.TypeFor[Vote]()), &have[len(before)+i], &want)
+		}); err != nil {
 			return err
 		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, inner.object()...)
 	}
-	w.put(votesMember, append(out, ']', '}'))
+	w.b = append(w.b, ']', '}')
 	return nil
 }
 

@@ -49,8 +49,6 @@ type changeWriter struct {
 	first int // where the first member of the object begins
 }
 
-func newChange() *changeWriter { return &changeWriter{append(make([]byte, 0, 1024), '{'), 1} }
-
 func (w *changeWriter) isEmpty() bool  { return len(w.b) == w.first }
 func (w *changeWriter) object() []byte { return append(w.b, '}') }
 
@@ -69,17 +67,23 @@ func (w *changeWriter) name(name string) {
 // nest writes a member that is an object, which fill writes. An empty one is left out unless
 // always is set.
 func (w *changeWriter) nest(name string, always bool, fill func() error) error {
-	before, first := len(w.b), w.first
+	before := len(w.b)
 	w.name(name)
+	start := len(w.b)
+	err := w.putObject(fill)
+	if !always && len(w.b) == start+len("{}") {
+		w.b = w.b[:before]
+	}
+	return err
+}
+
+// putObject writes an object, whose members fill writes.
+func (w *changeWriter) putObject(fill func() error) error {
+	first := w.first
 	w.b = append(w.b, '{')
 	w.first = len(w.b)
 	err := fill()
-	if always || !w.isEmpty() {
-		w.b = append(w.b, '}')
-	} else {
-		w.b = w.b[:before]
-	}
-	w.first = first
+	w.b, w.first = append(w.b, '}'), first
 	return err
 }
 

@@ -313,11 +313,12 @@ var pathTexts = func() map[string]string {
 	return out
 }()
 
-func (r *EventRecord) writePath(base *RecordBase) (_ strictjson.Encoded, err error) {
+// writePath writes the path to b, which is empty.
+func (r *EventRecord) writePath(b []byte, base *RecordBase) (_ strictjson.Encoded, err error) {
 	if len(r.Path) == 0 {
 		return nil, nil
 	}
-	state, b := stateOf(base), make([]byte, 0, 128) // more than most paths need
+	state := stateOf(base)
 	for _, step := range r.Path {
 		b = append(b, ',')
 		switch {
@@ -361,7 +362,11 @@ func EncodeStored(rec *EventRecord, base *RecordBase) ([]byte, error) {
 	if rec.Call == nil || rec.V != RecordVersion || rec.Reply != nil || rec.Session != nil || rec.Standing != nil || rec.Budget != nil || rec.End != nil {
 		return strictjson.Marshal(rec)
 	}
-	r := storedRecord{V: StoredVersion, ID: rec.ID, By: []string{string(rec.By.Role), rec.By.Name, rec.By.Auth}, At: rec.At, Engine: &rec.Engine, Note: rec.Note, Explanation: rec.Explanation, Prev: rec.Prev, Hides: rec.Call.HiddenPaths()}
+	w := callWriters.Get().(*callWriter)
+	defer w.returnToPool()
+	w.by = [3]string{string(rec.By.Role), rec.By.Name, rec.By.Auth}
+	w.record = storedRecord{V: StoredVersion, ID: rec.ID, By: w.by[:], At: rec.At, Engine: &rec.Engine, Note: rec.Note, Explanation: rec.Explanation, Prev: rec.Prev, Hides: rec.Call.HiddenPaths()}
+	r := &w.record
 	if base != nil {
 		if rec.Prev == nil || rec.Prev.Seq == 0 || rec.Prev.Seq < base.Seq {
 			base = nil
@@ -376,11 +381,9 @@ func EncodeStored(rec *EventRecord, base *RecordBase) ([]byte, error) {
 		r.Engine = nil
 	}
 	var err error
-	if r.Path, err = rec.writePath(base); err != nil {
+	if r.Path, err = rec.writePath(w.path[:0], base); err != nil {
 		return nil, err
 	}
-	w := callWriters.Get().(*callWriter)
-	defer w.returnToPool()
 	if err := w.writeCall(rec.Call, derive(rec, base, &w.expected)); err != nil {
 		return nil, err
 	}
@@ -389,7 +392,7 @@ func EncodeStored(rec *EventRecord, base *RecordBase) ([]byte, error) {
 	} else {
 		r.Call = w.object()
 	}
-	return strictjson.Marshal(&r)
+	return strictjson.Marshal(r)
 }
 
 // HiddenPaths returns the paths that rules hide in the call, sorted, or nil.
