@@ -434,7 +434,7 @@ func changedDefinition(t *testing.T, era string) {
 		t.Fatal(err)
 	}
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
-	wants(t, c.read(), `"isError":true`, "definition of the tool changed")
+	wants(t, c.read(), `"isError":true`, "the call did not run: the definition of the tool changed")
 	if n := w.runs(); n != 0 {
 		t.Errorf("the changed tool ran %d times", n)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -256,7 +255,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		return h.report(ctx, call, &outcome{result: result})
 	case isRPC:
 		return h.report(ctx, call, &outcome{err: re})
-	case errors.Is(err, errNotSent) && !begun:
+	case (errors.Is(err, errNotSent) || errors.Is(err, errChanged)) && !begun:
 		return h.report(ctx, call, refusal("the call did not run: "+err.Error(), nil))
 	case (errors.Is(err, errCancelled) || errors.Is(err, errEnded)) && ctx.Err() == nil:
 		return h.report(ctx, call, &outcome{result: encode(map[string]any{"content": []any{textBlock("the call was cancelled while it ran; it may have had its effect")}, "isError": true})})
@@ -267,6 +266,9 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 
 // passedMeta are the members of _meta that a call keeps. Nobody reviewed the others.
 var passedMeta = []string{"progressToken", "traceparent", "tracestate", metaLevel}
+
+// errChanged means that the tool is no longer the one about which was decided; nothing was sent.
+var errChanged = errors.New("the definition of the tool changed after the call was decided. Call it again, so that the current definition is decided about")
 
 // callUpstream sends the approved arguments, and passes on what the server asks.
 func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
@@ -284,7 +286,7 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 		return nil, errors.Join(errNotSent, err)
 	}
 	if now == nil || now.hash != h.tool.hash {
-		return nil, fmt.Errorf("%w: the definition of the tool changed after the call was decided. Call it again, so that the current definition is decided about", errNotSent)
+		return nil, errChanged
 	}
 	params := object{{Name: "name", Value: quote(h.tool.name)}, {Name: "arguments", Value: input}}
 	if meta := objectOf(h.params.get("_meta")).only(passedMeta...); len(meta) > 0 {
