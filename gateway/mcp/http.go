@@ -72,6 +72,10 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the host "+r.Host+" is not this machine", http.StatusForbidden)
 		return
 	}
+	if s.preflight(w.Header(), r) {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	principal, err := s.cfg.Authenticate(r)
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
@@ -116,6 +120,27 @@ func (s *httpServer) untilRevoked(r *http.Request, principal string) (*http.Requ
 func (s *httpServer) isOwnPage(origin string) bool {
 	_, host, found := strings.Cut(origin, "://")
 	return found && !s.cfg.Public && auth.LoopbackHost(host)
+}
+
+// preflight sets the CORS headers for pages of a listed origin, and reports whether r is a browser's
+// question before such a request. Credentials are never allowed, so browsers send no cookies.
+func (s *httpServer) preflight(h http.Header, r *http.Request) bool {
+	if len(s.cfg.Origins) > 0 {
+		h.Add("Vary", "Origin")
+	}
+	origin := r.Header.Get("Origin")
+	if !slices.Contains(s.cfg.Origins, origin) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", sessionField+", WWW-Authenticate")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+	h.Set("Access-Control-Allow-Headers", r.Header.Get("Access-Control-Request-Headers")) // tools name further ones
+	h.Set("Access-Control-Max-Age", "600")
+	return true
 }
 
 func refuseEnded(w http.ResponseWriter) {

@@ -316,6 +316,41 @@ func TestHTTPRefusals(t *testing.T) {
 	}
 }
 
+// A browser asks before a page of another origin may use the endpoint, without a token.
+func TestPreflight(t *testing.T) {
+	g, err := mcp.New(mcp.Config{Key: make([]byte, 32), Upstreams: []*mcp.Upstream{{Command: []string{"/nonexistent"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	h := g.Handler(mcp.HTTPConfig{Origins: []string{"https://app.example"}, Authenticate: func(*http.Request) (string, error) { return "", errors.New("no token") }})
+	for _, c := range []struct {
+		method, origin, asks string
+		status               int
+		allowed              string
+	}{
+		{"OPTIONS", "https://app.example", "POST", 204, "https://app.example"},
+		{"OPTIONS", "https://evil.example", "POST", 403, ""},
+		{"OPTIONS", "http://localhost:3000", "POST", 401, ""}, // not listed
+		{"OPTIONS", "https://app.example", "", 401, "https://app.example"},
+		{"POST", "https://app.example", "", 401, "https://app.example"}, // the page can read why
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1/mcp", nil)
+		r.Header.Set("Origin", c.origin)
+		r.Header.Set("Access-Control-Request-Method", c.asks)
+		r.Header.Set("Access-Control-Request-Headers", "authorization,mcp-method")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		got := w.Header()
+		if w.Code != c.status || got.Get("Access-Control-Allow-Origin") != c.allowed || got.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%+v: %d %v", c, w.Code, got)
+		}
+		if asked := got.Get("Access-Control-Allow-Headers"); (asked == "authorization,mcp-method") != (c.status == 204) {
+			t.Errorf("%+v: headers %q", c, asked)
+		}
+	}
+}
+
 // If a call is interrupted while it runs, it is cancelled at the server.
 func TestInterruptedWhileRunning(t *testing.T) {
 	w := newWorld(t)
