@@ -190,17 +190,22 @@ func (g *Gateway) about() json.RawMessage {
 	return encode(map[string]string{"name": "askance", "version": version})
 }
 
-// maxPeers bounds how many kinds of modern clients have open upstreams.
+// maxPeers bounds how many kinds of modern clients have open upstreams, without those in use.
+// Those in use are bounded as legacy sessions are.
 const maxPeers = 64
 
-// modernPeer returns the peer of a modern request, and a function to call at its end.
-func (g *Gateway) modernPeer(principal string, meta object) (*peer, func()) {
+// modernPeer returns the peer of a modern request, and a function to call at its end. ok is false if
+// too many others are in use.
+func (g *Gateway) modernPeer(principal string, meta object) (p *peer, release func(), ok bool) {
 	caps, info := meta.get(metaCapabilities), meta.get(metaClient)
 	sum := sha256.Sum256([]byte(principal + "\x00" + string(caps) + "\x00" + string(info)))
 	key := hex.EncodeToString(sum[:])
 	g.mu.Lock()
-	p := g.peers[key]
-	if p == nil {
+	defer g.mu.Unlock()
+	if p = g.peers[key]; p == nil {
+		if !g.hasRoom(principal) {
+			return nil, nil, false
+		}
 		p = g.newPeer(principal, true, modernVersion, caps, info)
 		p.key = key
 		g.peers[key] = p
@@ -208,8 +213,21 @@ func (g *Gateway) modernPeer(principal string, meta object) (*peer, func()) {
 	p.users++
 	p.used = time.Now()
 	g.removeOldPeers()
-	g.mu.Unlock()
-	return p, func() { g.release(p) }
+	return p, func() { g.release(p) }, true
+}
+
+// hasRoom reports whether a principal may use one more kind of modern client.
+func (g *Gateway) hasRoom(principal string) bool {
+	all, own := 0, 0
+	for _, p := range g.peers {
+		if p.modern && p.users > 0 {
+			all++
+			if p.principal == principal {
+				own++
+			}
+		}
+	}
+	return all < maxSessions && own < maxSessions/2
 }
 
 // adopt stores the peer of a legacy client.

@@ -204,7 +204,11 @@ func (s *httpServer) serveModern(w http.ResponseWriter, r *http.Request, princip
 		refuse(w, responseTo(f.id, nil, err))
 		return
 	}
-	p, release := s.g.modernPeer(principal, meta)
+	p, release, ok := s.g.modernPeer(principal, meta)
+	if !ok {
+		http.Error(w, tooMany, http.StatusServiceUnavailable)
+		return
+	}
 	defer release()
 	a := newAnswer(w, r, false)
 	x := newExchange(p, f, a.send)

@@ -186,7 +186,10 @@ func (s *stdio) peerOf(f *frame) (*peer, func(), *rpcError) {
 		if err := checkModern(meta); err != nil {
 			return nil, nil, err
 		}
-		p, release := s.g.modernPeer(s.principal, meta)
+		p, release, ok := s.g.modernPeer(s.principal, meta)
+		if !ok {
+			return nil, nil, &rpcError{code: codeInternal, text: tooMany}
+		}
 		return p, release, nil
 	case s.legacy != nil:
 		return s.legacy, keep, nil

@@ -34,6 +34,8 @@ const (
 	sessionField = "Mcp-Session-Id"
 )
 
+const tooMany = "too many sessions are open: try again later"
+
 func (s *httpServer) serveLegacy(w http.ResponseWriter, r *http.Request, principal string, f *frame) {
 	if f.method == "initialize" && f.isRequest() {
 		s.open(w, r, principal, f)
@@ -67,7 +69,7 @@ func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal stri
 	ses := &session{id: rand.Text() + rand.Text(), peer: s.g.newSession(principal, f), used: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	ses.peer.out = ses.enqueue
 	if !s.add(ses) {
-		http.Error(w, "too many sessions are open", http.StatusServiceUnavailable)
+		http.Error(w, tooMany, http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set(sessionField, ses.id)

@@ -87,7 +87,7 @@ func TestIdleModernClients(t *testing.T) {
 		}
 		defer g.Close()
 		request := func(name string) {
-			_, release := g.modernPeer("bot", object{{Name: metaClient, Value: quote(name)}})
+			_, release, _ := g.modernPeer("bot", object{{Name: metaClient, Value: quote(name)}})
 			release()
 		}
 		peers := func() int {
@@ -122,6 +122,45 @@ func TestIdleModernClients(t *testing.T) {
 			t.Errorf("an hour after the last request there are %d peers", n)
 		}
 	})
+}
+
+// TestModernClientsInUse: the number of modern clients with open requests has a bound, and one
+// principal gets half of it.
+func TestModernClientsInUse(t *testing.T) {
+	t.Parallel()
+	g, err := New(Config{Key: make([]byte, 32), Upstreams: []*Upstream{{Command: []string{"/nonexistent"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	var releases []func()
+	request := func(principal string, n int) bool {
+		_, release, ok := g.modernPeer(principal, object{{Name: metaClient, Value: encode(n)}})
+		if ok {
+			releases = append(releases, release)
+		}
+		return ok
+	}
+	for _, principal := range []string{"ann", "ben"} {
+		for n := range maxSessions / 2 {
+			if !request(principal, n) {
+				t.Fatalf("client %d of %s is refused", n, principal)
+			}
+		}
+		if request(principal, maxSessions) {
+			t.Errorf("%s has more than half of the clients", principal)
+		}
+	}
+	if request("cid", 0) {
+		t.Error("more clients than the bound are in use")
+	}
+	if !request("ann", 0) {
+		t.Error("a further request of a known client is refused")
+	}
+	releases[1]()
+	if !request("cid", 0) {
+		t.Error("a client is refused after another one has ended")
+	}
 }
 
 // elsewhere is a server on which another gateway took the call.
