@@ -341,7 +341,11 @@ func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
 	k := c.Call.Key
 	request := c.Call.Digest // a form that names it becomes stale with it
 	add := func(to *[]action, do, label, key, tone string) {
-		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", request) + "#act"})
+		at := "#act"
+		if do == doApprove { // without the script, a person reads down to the button
+			at = "#args"
+		}
+		*to = append(*to, action{do, label, key, tone, address(k, base, "do", do, "digest", request) + at})
 	}
 	if c.Open && c.NotYours == "" && c.Forged == "" {
 		if _, voted := c.Call.VoteOf(p.Name); voted && !revise {

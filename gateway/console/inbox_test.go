@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -118,6 +119,31 @@ func TestBulkShowsEverything(t *testing.T) {
 	b.until(`!document.querySelector("#panel .main-action").disabled`)
 	b.press(kb.Escape)
 	b.gone("#panel")
+}
+
+// Without the script, the button to approve is behind everything that runs, and appears when nothing
+// is folded.
+func TestUnfoldsWithoutScript(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Ship, `{"notes":"`+strings.Repeat("y ", 30_000)+`"}`).Key
+	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	button := func(want bool) {
+		t.Helper()
+		if is := eval[bool](b, `document.querySelector("#panel .main-action").offsetParent !== null && document.querySelector("#unseen").offsetParent === null`); is != want {
+			t.Errorf("%s: the button is shown, and no reason why not: %v, want %v", eval[string](b, "location.pathname"), is, want)
+		}
+	}
+	b.do(chromedp.Navigate(w.URL+callPath(k)), chromedp.Click(chromedp.CSS(`[data-do="approve"]`)), chromedp.WaitVisible(chromedp.CSS("#panel")))
+	for range 2 {
+		button(false)
+		eval[bool](b, `(document.querySelector("#args .fold").open = true)`)
+		button(true)
+		if below := eval[bool](b, `scrollTo(0, 0), document.querySelector("#panel .main-action").getBoundingClientRect().top > innerHeight`); !below {
+			t.Error("the button is on the screen before the arguments were read")
+		}
+		b.do(chromedp.Navigate(w.URL + "/inbox/bulk?do=approve&all=1"))
+	}
 }
 
 // One confirmation lists every selected request and sends exactly those. A request that changes
