@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
@@ -119,5 +120,37 @@ func TestAccessible(t *testing.T) {
 		}
 		b.goTo(page)
 		b.accessible(strings.Trim(strings.NewReplacer("/", "-", "?", "-", "=", "-", "&", "-").Replace(page), "-"))
+	}
+}
+
+// On paper the text is dark whatever the theme, and the inbox has its rows. Without grounds, what is
+// selected has an edge. A narrow phone shows problems of a queue whole.
+func TestMedia(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	media := func(name string, features ...*emulation.MediaFeature) {
+		command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: name, Features: features})
+	}
+	b.do(chromedp.EmulateViewport(794, 1123))
+	b.goTo("/inbox")
+	eval[bool](b, `(document.documentElement.dataset.theme = "dark", true)`)
+	media("print")
+	if text := eval[string](b, `getComputedStyle(document.querySelector(".row")).color`); text != "rgb(21, 23, 30)" {
+		t.Errorf("the text on paper is %s", text)
+	}
+	if rows := eval[int](b, `[...document.querySelectorAll(".row")].filter((r) => r.offsetParent).length`); rows != 6 {
+		t.Errorf("paper has %d rows of the inbox, want 6", rows)
+	}
+	b.do(chromedp.EmulateViewport(1280, 900))
+	media("", &emulation.MediaFeature{Name: "forced-colors", Value: "active"})
+	b.goTo(callPath(openOf(w, "Bash")[0]))
+	if edges := eval[[]string](b, `[getComputedStyle(document.querySelector(".rail-pages [aria-current]")).outlineStyle, getComputedStyle(document.querySelector(".row.selected")).borderLeftStyle]`); edges[0] != "solid" || edges[1] != "solid" {
+		t.Errorf("the page and the row that are open have the edges %v", edges)
+	}
+	media("")
+	b.do(chromedp.EmulateViewport(320, 640))
+	b.goTo("/workers")
+	if wide := eval[bool](b, `[...document.querySelectorAll(".queues .pill")].some((p) => p.getBoundingClientRect().right > p.closest(".box").getBoundingClientRect().right)`); wide {
+		t.Error("the problem of a queue is wider than its table")
 	}
 }
