@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -178,12 +179,21 @@ func (a *Anchor) markMAC(body []byte) [sha256.Size]byte {
 }
 
 func (a *Anchor) putMark(block []byte, m highMark) {
-	b := fmt.Appendf(block[:0], markFormat, m.seq, m.leaf[:], m.at)
-	b = fmt.Appendf(b, "%x\n", a.markMAC(b))
+	b := appendPadded(append(block[:0], "mark "...), m.seq)
+	b = hex.AppendEncode(append(b, ' '), m.leaf[:])
+	b = append(appendPadded(append(b, ' '), uint64(m.at)), ' ')
+	mac := a.markMAC(b)
+	b = append(hex.AppendEncode(b, mac[:]), '\n')
 	for len(b) < len(block)-1 {
 		b = append(b, ' ')
 	}
 	_ = append(b, '\n')
+}
+
+// appendPadded appends a number as %020d does.
+func appendPadded(b []byte, n uint64) []byte {
+	digits := strconv.AppendUint(make([]byte, 0, 20), n, 10)
+	return append(append(b, "00000000000000000000"[len(digits):]...), digits...)
 }
 
 // parseMark reads exactly what putMark writes.
