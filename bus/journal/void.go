@@ -146,10 +146,10 @@ func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error
 // beginsAgain reports whether a genuine record begins a call in an archived reply and is not in
 // an archive. Unless the record is known, it first makes sure that no archive was missed.
 func (v *voids) beginsAgain(ctx context.Context, m stored) (bool, error) {
-	if prev, ok := m.expectedSequence(); !ok || prev > 0 || bus.EntityIn(m.subject) == "" {
+	if prev, ok := m.expectedSequence(); !ok || prev > 0 {
 		return false, nil
 	}
-	if v.learn != nil && !v.firm.has(m.seq) {
+	if v.learn != nil && !v.firm.has(m.seq) && bus.EntityIn(m.subject) != "" {
 		if err := v.learn(ctx, m); err != nil {
 			return false, err
 		}
