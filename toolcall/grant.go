@@ -181,11 +181,11 @@ func (k EngineKey) retirement() ([]byte, error) {
 }
 
 func inDomain(domain string, v any) ([]byte, error) {
-	b, err := jcs.Marshal(v)
+	b, err := jcs.MarshalAfter(domain, v)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInternal, Op: "sign", What: "no canonical form", Err: err}
 	}
-	return append([]byte(domain), b...), nil
+	return b, nil
 }
 
 // Introduce signs k with the key before it, which thereby vouches for k.

@@ -38,15 +38,21 @@ var ErrInexactNumber = errors.New("number cannot be represented exactly; send it
 const MaxDepth = 1000
 
 // Marshal encodes v with [strictjson.Marshal] and returns its canonical form.
-func Marshal(v any) ([]byte, error) {
-	if b, ok := strictjson.QuickCanonical(v); ok {
+func Marshal(v any) ([]byte, error) { return MarshalAfter("", v) }
+
+// MarshalAfter returns what [Marshal] returns, after a text.
+func MarshalAfter(before string, v any) ([]byte, error) {
+	if b, ok := strictjson.QuickCanonical(before, v); ok {
 		return b, nil
 	}
 	b, err := strictjson.Marshal(v)
+	if err == nil {
+		b, err = Canonicalize(b)
+	}
 	if err != nil {
 		return nil, err
 	}
-	return Canonicalize(b)
+	return append([]byte(before), b...), nil
 }
 
 // Canonicalize returns the canonical form of one JSON value. It does not write

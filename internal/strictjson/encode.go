@@ -109,8 +109,8 @@ func quickMarshal(before string, v any, after string, canonical bool) ([]byte, b
 	return out, ok
 }
 
-// QuickCanonical returns the RFC 8785 form of v if sorting members is enough to make it.
-func QuickCanonical(v any) ([]byte, bool) { return quickMarshal("", v, "", true) }
+// QuickCanonical returns before and the RFC 8785 form of v if sorting members is enough to make it.
+func QuickCanonical(before string, v any) ([]byte, bool) { return quickMarshal(before, v, "", true) }
 
 // Append appends what [Marshal] returns for v, whose Interface method must not panic.
 func Append(dst []byte, v reflect.Value) ([]byte, error) {

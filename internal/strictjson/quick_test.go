@@ -87,7 +87,7 @@ func TestQuickMarshal(t *testing.T) {
 		if err := canonical.Canonicalize(); err != nil {
 			t.Fatal(i, err)
 		}
-		if got, ok := QuickCanonical(&v); ok && string(got) != string(canonical) {
+		if got, ok := QuickCanonical("", &v); ok && string(got) != string(canonical) {
 			t.Errorf("value %d:\n%s\nwant the canonical form\n%s", i, got, canonical)
 		}
 	}
@@ -97,11 +97,11 @@ func TestQuickMarshal(t *testing.T) {
 		A []string  `json:"a"`
 		T time.Time `json:"t"`
 	}
-	if got, ok := QuickCanonical(plain{quickKey{"s", "\u20ac\x1f"}, 5, nil, time.Unix(0, 0).UTC()}); !ok || string(got) != `{"a":[],"call":"€\u001f","n":5,"space":"s","t":"1970-01-01T00:00:00Z"}` {
+	if got, ok := QuickCanonical("", plain{quickKey{"s", "\u20ac\x1f"}, 5, nil, time.Unix(0, 0).UTC()}); !ok || string(got) != `{"a":[],"call":"€\u001f","n":5,"space":"s","t":"1970-01-01T00:00:00Z"}` {
 		t.Errorf("%v %s", ok, got)
 	}
 	for _, v := range []any{plain{N: 1 << 53}, plain{N: -1 << 53}, quickValue{Ratio: 1.5}, plain{A: []string{"\xff"}}, nil, 5.5} {
-		if got, ok := QuickCanonical(v); ok {
+		if got, ok := QuickCanonical("", v); ok {
 			t.Errorf("%+v was encoded as %s without the library", v, got)
 		}
 	}
