@@ -24,12 +24,11 @@ import (
 // wants to open about a call. It answers only if use, such as Spend, accepts that.
 // On any error a person is asked.
 func (a *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, sa *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
-	now := a.View.Book.Clock(store.JournalTime())
-	candidates := a.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
-	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
+	if d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
 	}
-	for _, sa := range candidates {
+	now := a.View.Book.Clock(store.JournalTime())
+	for _, sa := range a.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now) {
 		if !isInScope(sa, c) || !a.answersFor(ctx, sa, c, d, now) {
 			continue
 		}
