@@ -23,9 +23,17 @@ const lagLimit = 50 * time.Millisecond
 // phaseAt returns the phase of a reply when the event record seq was written, or later. A view
 // that has reached seq has every interrupt before it, except those of a later version.
 func (rp *replies) phaseAt(ctx context.Context, reply toolcall.Key, seq uint64) (toolcall.ReplyPhase, error) {
-	wait, cancel := context.WithTimeout(ctx, lagLimit)
-	defer cancel()
-	if rp.store.WaitForSequence(wait, seq) == nil && !rp.store.HasSkipped() {
+	if come := rp.view.WaitFor(seq); come != nil {
+		limit := time.NewTimer(lagLimit)
+		defer limit.Stop()
+		select {
+		case <-come:
+		case <-limit.C:
+		case <-ctx.Done():
+		case <-rp.store.Following().Done():
+		}
+	}
+	if rp.view.Sequence() >= seq && !rp.store.HasSkipped() {
 		if phase := rp.view.ReplyPhase(reply); phase != "" {
 			return phase, nil
 		}
