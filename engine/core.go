@@ -91,7 +91,8 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 	c.store = store.New(c.ctx, space, cfg.id, journal, c.view, c.log, store.Hooks{
 		News:      func(rec *toolcall.EventRecord) { c.hooks.News(rec) },
 		Delivered: c.activity.Record,
-		Writing:   c.observeWrite,
+		Writing:   c.askedAt,
+		Wrote:     c.observeWrite,
 		Compare:   func(at, stored time.Time) { c.clocks.CompareJournal(at, stored, time.Now()) },
 		Written: func(call *toolcall.Call, effects []toolcall.Effect, sent time.Time) {
 			c.hooks.Written(call, effects, sent)
@@ -103,7 +104,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 
 // update changes a call, as a step that Close waits for.
 func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error) {
-	defer c.enterStep()()
+	defer c.enterStep().leaveStep()
 	return c.store.UpdateCall(ctx, op, key, by, change)
 }
 
@@ -324,18 +325,20 @@ func (l *life) waitForRuns(most time.Duration, runs func() int) {
 	}
 }
 
-// enterStep announces a step that may start a local attempt; leave ends it. Close waits
+// enterStep announces a step that may start a local attempt; leaveStep ends it. Close waits
 // for every step entered before it: an attempt on record must run, because no other
 // replica could tell that it did not.
-func (l *life) enterStep() (leave func()) {
+func (l *life) enterStep() *life {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.steps++
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.steps--
-	}
+	return l
+}
+
+func (l *life) leaveStep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.steps--
 }
 
 // startGoroutine runs f on a goroutine that Close waits for. It reports false, and does

@@ -29,19 +29,20 @@ func WithNewTrace(f func(toolcall.Key) toolcall.Trace) Option {
 	return func(c *config) error { c.newTrace = f; return nil }
 }
 
-// observeWrite returns the function that reports a record to the log and the observers.
-func (c *core) observeWrite(rec *toolcall.EventRecord) (written func()) {
-	w := Written{Record: rec}
-	if rec.Call != nil {
-		w.AskedAt = c.activity.AskedAt(rec.Call)
+// askedAt returns Written.AskedAt of a record that is not written yet.
+func (c *core) askedAt(rec *toolcall.EventRecord) time.Time {
+	if rec.Call == nil {
+		return time.Time{}
 	}
-	began := time.Now()
-	return func() {
-		w.Took = time.Since(began)
-		c.logDecision(w)
-		for _, tell := range c.cfg.observers {
-			tell(w)
-		}
+	return c.activity.AskedAt(rec.Call)
+}
+
+// observeWrite reports a record to the log and the observers.
+func (c *core) observeWrite(rec *toolcall.EventRecord, askedAt time.Time, took time.Duration) {
+	w := Written{Record: rec, AskedAt: askedAt, Took: took}
+	c.logDecision(w)
+	for _, tell := range c.cfg.observers {
+		tell(w)
 	}
 }
 

@@ -259,7 +259,7 @@ func (p *proposer) orderCalls(calls []*toolcall.Call) {
 // its place in the journal, decided and begun at once. earlier are the calls before it in the
 // same proposal.
 func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *toolcall.Call, earlier []*toolcall.Call) (*toolcall.Call, error) {
-	defer p.enterStep()()
+	defer p.enterStep().leaveStep()
 	if known, err := p.knownCall(ctx, c.Key); err != nil {
 		return nil, err
 	} else if known != nil {

@@ -55,8 +55,9 @@ func follow(t *testing.T, j store.Journal, v *view.View, hooks store.Hooks) *sto
 
 func quiet() store.Hooks {
 	return store.Hooks{
-		Delivered: func(*toolcall.EventRecord) {}, Writing: func(*toolcall.EventRecord) func() { return func() {} },
-		News: func(*toolcall.EventRecord) {}, Compare: func(_, _ time.Time) {},
+		Delivered: func(*toolcall.EventRecord) {}, Writing: func(*toolcall.EventRecord) (at time.Time) { return at },
+		Wrote: func(*toolcall.EventRecord, time.Time, time.Duration) {},
+		News:  func(*toolcall.EventRecord) {}, Compare: func(_, _ time.Time) {},
 		Written: func(*toolcall.Call, []toolcall.Effect, time.Time) {},
 	}
 }

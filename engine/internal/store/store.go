@@ -43,8 +43,10 @@ type Hooks struct {
 	// Compare is called with the times at which this engine made an event record and the
 	// journal stored it.
 	Compare func(at, stored time.Time)
-	// Writing is called before an event record is written; what it returns is called afterwards.
-	Writing func(*toolcall.EventRecord) (written func())
+	// Writing is called before an event record is written. Wrote is called afterwards, with what
+	// Writing returned and how long the write took.
+	Writing func(*toolcall.EventRecord) (askedAt time.Time)
+	Wrote   func(rec *toolcall.EventRecord, askedAt time.Time, took time.Duration)
 	// Written is called when UpdateCall has written: c is the call's new state, and
 	// sent is a time before the event record was sent.
 	Written func(c *toolcall.Call, effects []toolcall.Effect, sent time.Time)

@@ -183,7 +183,7 @@ func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRe
 // Append stores one event record and applies it to the view. If the write failed or may still
 // arrive, the watch reads the record like any other.
 func (s *Store) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
-	written := s.hooks.Writing(rec)
+	askedAt, began := s.hooks.Writing(rec), time.Now()
 	s.own.put(rec)
 	seq, err := s.write(ctx, rec, prev)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *Store) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint
 		return 0, err
 	}
 	s.view.Apply(rec, seq)
-	written()
+	s.hooks.Wrote(rec, askedAt, time.Since(began))
 	return seq, nil
 }
 
