@@ -83,7 +83,7 @@ func (at *attempts) makeOffer(c *toolcall.Call, t Tool, number, offers int, now 
 // rejects a fresh grant because it is not valid yet.
 const clockSkew = 5 * time.Second
 
-// listApprovals lists who approved the request that the grant names. If nobody did, the
+// listApprovals lists who approved the request that the grant names. If no one did, the
 // policy allowed the call, and this engine stands for it.
 func (at *attempts) listApprovals(c *toolcall.Call, now time.Time) []toolcall.Approval {
 	out := []toolcall.Approval{}

@@ -150,10 +150,14 @@ func (st *streams) checkCursor(ctx context.Context, session toolcall.Key, after 
 		return nil
 	}
 	_, end, err := st.journal.Read(ctx, session, after-1, 1)
-	if err == nil && end < after {
-		err = &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("the cursor %d is beyond the end of the journal", after), Hint: "send the id of the last event that you received from this server, or none to read from the beginning"}
+	if err != nil || end >= after {
+		return err
 	}
-	return err
+	beyond := &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("the cursor %d is beyond the end of the journal", after), Hint: "send the id of the last event that you received from this server, or none to read from the beginning"}
+	if st.cfg.lag() > 0 { // the server that was read can be behind the one that sent the event
+		beyond.Code, beyond.Hint = message.CodeUnavailable, "try again; if that stays so, "+beyond.Hint
+	}
+	return beyond
 }
 
 func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.EventsReply, rec toolcall.JournalEntry, reply message.ReplyID) error {

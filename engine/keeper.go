@@ -39,7 +39,7 @@ func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sen
 			k.cancelOwner(c, "the call is finished: "+c.Cause)
 		case toolcall.EffectFinished:
 			k.liveness.Forget(c.Key)
-			if len(c.Votes) > 0 && !slices.Contains(effects, toolcall.EffectClosed) { // nobody was asked about other calls, or their request closes now
+			if len(c.Votes) > 0 && !slices.Contains(effects, toolcall.EffectClosed) { // no one was asked about other calls, or their request closes now
 				k.cfg.signals.Hint(c)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -415,4 +416,16 @@ func TestUnreadableSessionHasAnOwner(t *testing.T) {
 			t.Errorf("%s: %v, want that the session cannot be read", op, err)
 		}
 	}
+}
+
+// On a cluster, the server that an engine reads can be behind the one that sent an event, so a
+// cursor beyond its end can be valid.
+func TestCursorOnACluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithLag(func() time.Duration { return time.Minute })}}
+		h.eng = h.engine(remoteTool, allow, nil)
+		if _, err := h.as(toolcall.RoleRuntime, "bot").Events(t.Context(), toolcall.EventsRequest{Session: "s", After: 1000}); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("events after 1000: %v, want %v", err, message.ErrUnavailable)
+		}
+	})
 }

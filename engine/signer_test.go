@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -309,14 +310,19 @@ func (w *signedWorld) give(name string, b byte) {
 // approve approves with a signature that is valid for an hour, and checks the state of the call.
 func (w *signedWorld) approve(name string, b byte, want message.ToolCallState) {
 	w.Helper()
+	wantNoErr(w.T, w.tryApprove(name, b))
+	if c := w.after(0); c.State != want {
+		w.Fatalf("after the approval of %s the call is %s, want %s", name, c.State, want)
+	}
+}
+
+func (w *signedWorld) tryApprove(name string, b byte) error {
+	w.Helper()
 	c := w.call
 	s, err := toolcall.SignApproval(*c.Request, name, time.Now().Add(time.Hour), approverKey(b))
 	wantNoErr(w.T, err)
 	_, err = w.as(toolcall.RoleApprover, name).SubmitResponse(w.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Signature: s})
-	wantNoErr(w.T, err)
-	if c := w.after(0); c.State != want {
-		w.Fatalf("after the approval of %s the call is %s, want %s", name, c.State, want)
-	}
+	return err
 }
 
 func (w *signedWorld) wantStart(want error) {
@@ -342,6 +348,7 @@ func TestRemovedApproverKey(t *testing.T) {
 		"others approve": func(w *signedWorld) {
 			w.approve("ann", 1, asking)
 			delete(w.keys, "ann")
+			w.after(time.Minute) // until then, another engine could know the key
 			w.approve("bob", 2, asking)
 			w.approve("cy", 3, submitted)
 			if n := len(w.after(0).Attempt.Grant.Approvals); n != 2 {
@@ -358,6 +365,7 @@ func TestRemovedApproverKey(t *testing.T) {
 			if !w.waitsFor("ann") {
 				w.Error("the request does not wait for the approver whose key was removed")
 			}
+			w.after(time.Minute)
 			w.approve("bob", 2, asking)
 			w.approve("ann", 4, submitted)
 			w.wantStart(nil)
@@ -365,6 +373,7 @@ func TestRemovedApproverKey(t *testing.T) {
 		"the key comes back": func(w *signedWorld) {
 			w.approve("ann", 1, asking)
 			delete(w.keys, "ann")
+			w.after(time.Minute) // until then, another engine could know the key
 			w.approve("bob", 2, asking)
 			w.approve("bob", 2, asking)
 			w.give("ann", 1)
@@ -381,6 +390,7 @@ func TestRemovedApproverKey(t *testing.T) {
 		"enough others approved": func(w *signedWorld) {
 			w.approve("ann", 1, asking)
 			delete(w.keys, "ann")
+			w.after(time.Minute) // until then, another engine could know the key
 			w.approve("bob", 2, asking)
 			w.approve("cy", 3, submitted)
 			w.give("ann", 1)
@@ -408,6 +418,57 @@ func TestOlderDirectory(t *testing.T) {
 		w.wantStart(message.ErrUnavailable)
 		w.eng = newer
 		w.wantStart(nil)
+	})
+}
+
+// An engine whose directory is older than a signature does not record the approval that completes
+// the requirement for the other engines: it would be the last, and complete nothing.
+func TestApprovalUnderAnOlderDirectory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		older := toolcall.ApproverKeys{"bob": w.keys["bob"]}
+		w.approve("ann", 1, message.ToolCallAsking)
+		w.eng = w.engineWith(func() toolcall.ApproverKeys { return older })
+		if err := w.tryApprove("bob", 2); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("bob's approval: %v, want %v", err, message.ErrUnavailable)
+		}
+		older = w.keys
+		w.approve("bob", 2, message.ToolCallSubmitted)
+	})
+}
+
+// What the counted approvals agree to remember does not depend on one whose key was removed.
+func TestRememberWithoutARemovedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		_ = w.eng.Close()
+		w.journal = engine.NewMemory()
+		w.opts = []engine.Option{engine.WithApproverKeys(func() toolcall.ApproverKeys { return w.keys })}
+		w.eng = w.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Quorum: 2, Remember: &permission.Remember{TTL: time.Hour}}, nil)
+		w.call = w.propose()
+		w.approve("ann", 1, message.ToolCallAsking)
+		delete(w.keys, "ann")
+		w.after(time.Minute)
+		for _, name := range []string{"bob", "cy"} {
+			_, err := w.as(toolcall.RoleApprover, name).SubmitResponse(t.Context(), toolcall.Response{Key: w.call.Key, Kind: toolcall.ResponseApprove, Digest: w.call.Digest, Remember: &toolcall.StandingTerms{Scope: toolcall.ScopeSession}})
+			wantNoErr(t, err)
+		}
+		if n := len(w.after(0).StandingApprovals); n != 1 {
+			t.Errorf("%d standing approvals, want 1", n)
+		}
+	})
+}
+
+// A response after an interrupt does not name an approver whose vote had not ended the request.
+func TestResponseAfterInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		w.approve("ann", 1, message.ToolCallAsking)
+		_, err := w.as(toolcall.RoleRuntime, "bot").Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})
+		wantNoErr(t, err)
+		if err := w.tryApprove("bob", 2); !errors.Is(err, message.ErrFinished) || strings.Contains(err.Error(), "responded") {
+			t.Errorf("bob's approval: %v", err)
+		}
 	})
 }
 

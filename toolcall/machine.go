@@ -336,8 +336,8 @@ func (m *Machine) CheckRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
 		err := stateError(c.Clone(), CauseApprove)
-		if n := len(c.Votes); n > 0 && c.Cause != string(CauseExpire) {
-			err.What += fmt.Sprintf("; %s responded first: %s", c.Votes[n-1].By.Name, c.Votes[n-1].Kind)
+		if v, ok := EndingVote(c); ok {
+			err.What += fmt.Sprintf("; %s responded first: %s", v.By.Name, v.Kind)
 		}
 		return err
 	}

@@ -116,6 +116,16 @@ func (c *Call) Tally(counts ...func(Vote) bool) Tally {
 	return c.Request.Requirement.Tally(c.Votes, c.Digest, c.Step, counts...)
 }
 
+// EndingVote returns the last vote on a call that is no longer asking, if it ended the approval
+// request. Otherwise that expired or was interrupted.
+func EndingVote(c *Call) (Vote, bool) {
+	if len(c.Votes) == 0 {
+		return Vote{}, false
+	}
+	v := c.Votes[len(c.Votes)-1]
+	return v, v.Kind == ResponseReject || v.Kind == ResponseRespond || c.Tally().Agreed
+}
+
 // Tally is Call.Tally without the approvals whose signatures Vote.CheckSignature refuses. why is the
 // error of one of them: if any may count on another engine, of that one.
 func (k ApproverKeys) Tally(c *Call, now time.Time) (t Tally, why error) {

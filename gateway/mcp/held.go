@@ -264,7 +264,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	return call
 }
 
-// passedMeta are the members of _meta that a call keeps. Nobody reviewed the others.
+// passedMeta are the members of _meta that a call keeps. No one reviewed the others.
 var passedMeta = []string{"progressToken", "traceparent", "tracestate", metaLevel}
 
 // errChanged means that the tool is no longer the one about which was decided; nothing was sent.

@@ -14,7 +14,7 @@ import (
 // by is who last changed the call, or "" if that is unknown.
 func Verdict(c *toolcall.Call, by string) string {
 	v, voted := LastVote(c)
-	if !voted || !endsRequest(c, v) {
+	if _, ended := toolcall.EndingVote(c); !ended {
 		switch toolcall.Cause(c.Cause) {
 		case toolcall.CauseExpire:
 			return "expired: no decision in time"
@@ -48,11 +48,6 @@ func deciders(c *toolcall.Call, last toolcall.Vote) string {
 		all = append(all, Who(v.By))
 	}
 	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
-}
-
-// endsRequest reports whether the call's last vote ended its approval request.
-func endsRequest(c *toolcall.Call, v toolcall.Vote) bool {
-	return v.Kind == toolcall.ResponseReject || v.Kind == toolcall.ResponseRespond || c.Tally().Agreed
 }
 
 // Said is what a vote did, as a participle.

@@ -112,14 +112,19 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	}
 	after := c.Clone()
 	after.Votes = append(slices.Clone(c.Votes), r.vote)
-	if tally, _ := s.currentKeys().Tally(after, r.vote.At); !tally.Agreed {
+	tally, err := s.currentKeys().Tally(after, r.vote.At)
+	switch {
+	case tally.Agreed:
+	case errors.Is(err, message.ErrUnavailable) && after.Tally().Agreed: // on record, it would complete the requirement for other engines only, and no one would respond again
+		return err
+	default:
 		return s.leaveOpen(r)
 	}
-	standings, err := s.Standing.Grant(ctx, after, r.vote.At)
+	standings, err := s.Standing.Grant(ctx, after, tally.Approvals, r.vote.At)
 	if err != nil {
 		return err
 	}
-	if err := r.m.Step(toolcall.Responded{Base: toolcall.Base{At: r.vote.At}, Vote: r.vote, Remember: standing.AgreedRules(after), StandingApprovals: standings}); err != nil {
+	if err := r.m.Step(toolcall.Responded{Base: toolcall.Base{At: r.vote.At}, Vote: r.vote, Remember: standing.AgreedRules(tally.Approvals), StandingApprovals: standings}); err != nil {
 		return err
 	}
 	return s.Begin(r.m)
@@ -206,7 +211,7 @@ func (s *Responses) decideEdited(ctx context.Context, r *response, asked *toolca
 	}
 	decide.NoteStandingApprovals(&ev.Decision, v.StandingApprovals)
 	ev.Explanation = decide.OnRecord(v.Why)
-	ev.EditCounts = ev.EditCounts && !ev.Request.Requirement.Signed // nobody can sign an approval request before it exists
+	ev.EditCounts = ev.EditCounts && !ev.Request.Requirement.Signed // no one can sign an approval request before it exists
 	return ev, nil
 }
 
@@ -274,8 +279,9 @@ func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *to
 		return err
 	}
 	ev.Terms = terms
-	if after = asEdited(c, *ev); after.Tally().Agreed {
-		ev.StandingApprovals, err = s.Standing.Grant(ctx, after, ev.At)
+	after = asEdited(c, *ev)
+	if tally := after.Tally(); tally.Agreed {
+		ev.StandingApprovals, err = s.Standing.Grant(ctx, after, tally.Approvals, ev.At)
 	}
 	return err
 }

@@ -133,11 +133,11 @@ func SameRule(a, b message.PermissionRule) bool {
 	return a.ToolName == b.ToolName && a.Behavior == b.Behavior
 }
 
-// AgreedRules returns the rules to remember that all approvals of the approval request
-// carry: one person must not remember what needed the consent of several.
-func AgreedRules(c *toolcall.Call) []message.PermissionRule {
+// AgreedRules returns the rules to remember that all approvals carry: one person must not
+// remember what needed the consent of several.
+func AgreedRules(approvals []toolcall.Vote) []message.PermissionRule {
 	var out []message.PermissionRule
-	for i, v := range c.Tally().Approvals {
+	for i, v := range approvals {
 		if i == 0 {
 			out = slices.Clone(v.Rules)
 			continue
@@ -170,10 +170,9 @@ func HasRules(vote, sent []message.PermissionRule) bool {
 	return within(vote, sent) && within(sent, vote)
 }
 
-// Grant makes the standing approval that all approvals of a call agree on. There is none if
+// Grant makes the standing approval on which the approvals of a call agree. There is none if
 // any of them remembers nothing, or something else.
-func (a *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) ([]toolcall.StandingApproval, error) {
-	by := c.Tally().Approvals
+func (a *Approvals) Grant(ctx context.Context, c *toolcall.Call, by []toolcall.Vote, now time.Time) ([]toolcall.StandingApproval, error) {
 	if len(by) == 0 || by[0].Remember == nil || c.Request == nil {
 		return nil, nil
 	}

@@ -228,8 +228,8 @@ export function start(h) {
   document.addEventListener('click', (e) => {
     const box = e.target.closest('.pick'), row = e.target.closest('.row');
     if (box) { pick(box, box.checked, e.shiftKey); return; }
-    const beside = e.shiftKey && row?.parentElement.querySelector('.pick');
-    if (beside) { e.preventDefault(); getSelection().removeAllRanges(); pick(beside, true, true); return; }
+    const near = e.shiftKey && row?.parentElement.querySelector('.pick');
+    if (near) { e.preventDefault(); getSelection().removeAllRanges(); pick(near, true, true); return; }
     const all = e.target.closest('#pick-all input');
     if (all) { allOf = all.checked ? filter() : undefined; count(); }
     if (e.target.closest('#pick-none')) clear();

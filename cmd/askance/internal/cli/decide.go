@@ -194,8 +194,8 @@ func mustAsk(env *environment, c *toolcall.Call) error {
 	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and does not wait for approval", c.Call, statusOf(c)), Hint: commandAgain(env, "show "+addressWord(c.Key)) + " prints its history"}
 	if !c.Open() {
 		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, waitsFor(c))
-		if n := len(c.Votes); n > 0 && c.Cause != string(toolcall.CauseExpire) {
-			e.What += fmt.Sprintf("; %s responded first: %s", asked.Who(c.Votes[n-1].By), c.Votes[n-1].Kind)
+		if v, ok := toolcall.EndingVote(c); ok {
+			e.What += fmt.Sprintf("; %s responded first: %s", asked.Who(v.By), v.Kind)
 		}
 	}
 	return e

@@ -57,7 +57,7 @@ func announcef(env *environment, format string, args ...any) {
 	env.notef(format, args...)
 }
 
-// logRecord writes a record of JSON logs, whatever --log-level is.
+// logRecord writes a record of JSON logs, at any --log-level.
 func logRecord(w io.Writer, level slog.Level, text string, attrs ...any) {
 	slog.New(slog.NewJSONHandler(w, nil)).Log(context.Background(), level, text, attrs...)
 }
