@@ -179,12 +179,17 @@ func endBeforeTheNewestRecord(w *world) {
 	s := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
 	w.wantBy(e.propose(call("d", deploy, `{}`))[0], s.ID)
 	_, err := w.journal.Append(w.Context(), &toolcall.EventRecord{
-		V: toolcall.RecordVersion, ID: "later", At: end, Engine: "e-later", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"},
+		V: toolcall.RecordVersion, ID: "later", At: end.Add(time.Hour), Engine: "e-later", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"},
 		Session: &toolcall.SessionState{Key: toolcall.Key{Space: w.space, Session: "later"}, Runtime: "bot"},
 	}, 0)
 	w.must(err)
 	w.until("the standing approval has ended", func() bool { return len(e.standingApprovals(false)) == 0 })
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
+	again := e.remember(e.ask("f", deploy, `{}`), toolcall.StandingTerms{Until: end}) // that engine's clock was wrong
+	w.wantBy(e.propose(call("g", deploy, `{}`))[0], again.ID)
+	if all := e.standingApprovals(false); len(all) != 1 || all[0].ID != again.ID {
+		w.Errorf("in force after the clock was corrected: %+v, want only %s", all, again.ID)
+	}
 }
 
 func revokedStandingApproval(w *world) {

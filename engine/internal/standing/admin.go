@@ -24,10 +24,10 @@ func (a *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 	if r.Limit <= 0 || r.Limit > mostStandingApprovals {
 		r.Limit = mostStandingApprovals
 	}
-	now := a.View.Book.Clock(store.JournalTime())
+	now := store.JournalTime()
 	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
 	for _, sa := range a.View.Book.All() {
-		if sa.ID <= r.After || r.Tool != "" && sa.Tool != r.Tool || !r.All && sa.State(now) != toolcall.StandingActive {
+		if sa.ID <= r.After || r.Tool != "" && sa.Tool != r.Tool || !r.All && sa.State(a.View.Book.Clock(sa, now)) != toolcall.StandingActive {
 			continue
 		}
 		if len(out.StandingApprovals) == r.Limit {

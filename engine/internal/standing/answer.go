@@ -27,9 +27,9 @@ func (a *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permiss
 	if d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
 	}
-	now := a.View.Book.Clock(store.JournalTime())
+	now := store.JournalTime()
 	for _, sa := range a.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now) {
-		if !isInScope(sa, c) || !a.answersFor(ctx, sa, c, d, now) {
+		if !isInScope(sa, c) || !a.answersFor(ctx, sa, c, d, a.View.Book.Clock(sa, now)) {
 			continue
 		}
 		amount, err := amountOf(c.Input, sa.Terms.Budget)
@@ -141,7 +141,7 @@ func (a *Approvals) Spend(ctx context.Context, sa *toolcall.StandingApproval, c 
 	}
 	_, _, err := store.Update(ctx, a.Store, entity, func(_ context.Context, sa *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		now := store.JournalTime()
-		next, err := sa.Spend(c.Key, c.Input, amount, a.View.Book.Clock(now))
+		next, err := sa.Spend(c.Key, c.Input, amount, a.View.Book.Clock(sa, now))
 		switch {
 		case err != nil:
 			return nil, err
@@ -179,7 +179,7 @@ func (a *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (st
 	if sa.GrantedAt.IsZero() {
 		return "the standing approval " + string(id) + " that allowed it is unknown", nil
 	}
-	if state := sa.State(a.View.Book.Clock(store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
+	if state := sa.State(a.View.Book.Clock(sa, store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
 		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
 	}
 	return "", nil

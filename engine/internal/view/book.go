@@ -18,7 +18,13 @@ type Book struct {
 	byTool            map[string]map[toolcall.StandingID]struct{}
 	gave              map[toolcall.StandingID]uint64 // sequence of the call's event record that granted one without a record of its own
 	grown             int                            // added since ended ones were last dropped
-	newest            time.Time                      // when the newest event record was written
+	times             []recordTime                   // of the records that no later one passed: a later record has an earlier time
+}
+
+// recordTime is when an event record was written, by its engine's clock.
+type recordTime struct {
+	seq uint64
+	at  time.Time
 }
 
 // keepEnded is how many ended standing approvals stay in memory.
@@ -52,21 +58,37 @@ func (b *Book) apply(s *toolcall.StandingApproval, seq uint64) bool {
 }
 
 // noteTime records when an event record was written.
-func (b *Book) noteTime(at time.Time) {
+func (b *Book) noteTime(seq uint64, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if at.After(b.newest) {
-		b.newest = at
+	i := slices.IndexFunc(b.times, func(t recordTime) bool { return t.seq > seq })
+	if i < 0 {
+		i = len(b.times)
+	} else if !b.times[i].at.Before(at) {
+		return
 	}
+	from := i
+	for from > 0 && !b.times[from-1].at.After(at) {
+		from--
+	}
+	b.times = slices.Replace(b.times, from, i, recordTime{seq, at})
 }
 
-// Clock returns now, or the time of the newest event record if that is later: a clock that
-// was set back makes no standing approval valid again that had ended.
-func (b *Book) Clock(now time.Time) time.Time {
+// Clock returns the time by which a standing approval is judged: now, or that of a record
+// that came after it, if that is later. A clock that was set back makes no standing approval
+// valid again that had ended, and one that was ahead ends none that is granted later.
+func (b *Book) Clock(s *toolcall.StandingApproval, now time.Time) time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	if b.newest.After(now) {
-		return b.newest
+	return b.judgeAt(s, now)
+}
+
+// judgeAt is Clock; b.mu is held.
+func (b *Book) judgeAt(s *toolcall.StandingApproval, now time.Time) time.Time {
+	since := max(s.Seq, b.gave[s.ID])
+	i := slices.IndexFunc(b.times, func(t recordTime) bool { return t.seq > since })
+	if i >= 0 && b.times[i].at.After(now) {
+		return b.times[i].at
 	}
 	return now
 }
@@ -129,7 +151,7 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingAppr
 		if s.Plain { // its rules are session rules of the policy
 			continue
 		}
-		state := s.State(now)
+		state := s.State(b.judgeAt(s, now))
 		if state == toolcall.StandingActive || state == toolcall.StandingUsedUp && slices.Contains(s.Spent, mark) {
 			out = append(out, s)
 		}

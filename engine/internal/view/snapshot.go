@@ -157,9 +157,9 @@ func (s *Snapshot) Forget(archived map[uint64]bool) {
 // Restore fills an empty view, which nothing else uses yet, from a snapshot. records holds
 // the journal's records at Sequences.
 func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*toolcall.EventRecord) error {
-	for _, rec := range records {
+	for seq, rec := range records {
 		if rec != nil {
-			v.Book.noteTime(rec.At)
+			v.Book.noteTime(seq, rec.At)
 		}
 	}
 	r := restoring{View: v, space: space, records: records}

@@ -101,7 +101,7 @@ func New(keep int) *View {
 func (v *View) Apply(rec *toolcall.EventRecord, seq uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.Book.noteTime(rec.At)
+	v.Book.noteTime(seq, rec.At)
 	switch {
 	case rec.Call != nil:
 		return v.applyCall(rec, seq)

@@ -310,7 +310,7 @@ func TestClockAfterASnapshot(t *testing.T) {
 	rec.Call.Seq = 1
 	rec.Call.Key = toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}
 	v.Apply(rec, 1)
-	if got := v.Book.Clock(late.Add(-time.Hour)); !got.Equal(late) {
+	if got := v.Book.Clock(&toolcall.StandingApproval{}, late.Add(-time.Hour)); !got.Equal(late) {
 		t.Fatalf("before: %v", got)
 	}
 	s := TakeSnapshot(v, func() {})
@@ -319,9 +319,36 @@ func TestClockAfterASnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	Adopt(into, next)
-	if got := into.Book.Clock(late.Add(-time.Hour)); !got.Equal(late) {
+	if got := into.Book.Clock(&toolcall.StandingApproval{}, late.Add(-time.Hour)); !got.Equal(late) {
 		t.Errorf("after a snapshot: %v, want %v", got, late)
 	}
+}
+
+// For any order of records and clocks, a standing approval is judged by the latest time of the records
+// that came after it.
+func TestClockOfAStandingApproval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v, began := New(10), time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+		at := func(minutes int) time.Time { return began.Add(time.Duration(minutes) * time.Minute) }
+		minutes := map[uint64]int{}
+		for range rapid.IntRange(1, 20).Draw(t, "records") { // the writer's own arrive early, and some twice
+			seq := rapid.Uint64Range(1, 12).Draw(t, "seq")
+			if _, known := minutes[seq]; !known {
+				minutes[seq] = rapid.IntRange(0, 9).Draw(t, "minutes")
+			}
+			v.Book.noteTime(seq, at(minutes[seq]))
+		}
+		granted, now := rapid.Uint64Range(0, 13).Draw(t, "granted"), rapid.IntRange(0, 9).Draw(t, "now")
+		want := now
+		for seq, m := range minutes {
+			if seq > granted {
+				want = max(want, m)
+			}
+		}
+		if got := v.Book.Clock(&toolcall.StandingApproval{Seq: granted}, at(now)); !got.Equal(at(want)) {
+			t.Errorf("an approval of record %d, at minute %d, records %v: %s, want minute %d", granted, now, minutes, got, want)
+		}
+	})
 }
 
 // An archive that recorded a session again took the record that the snapshot names: the
