@@ -138,7 +138,7 @@ func (w *Webhooks) send(ctx context.Context, d *Destination, n *Notice) error {
 	if err != nil {
 		return &failure{what: "the message cannot be encoded: " + err.Error(), final: true}
 	}
-	return post(ctx, w.client, d, n.ID, body)
+	return post(ctx, w.clients[d.Name], d, n.ID, body)
 }
 
 func post(ctx context.Context, client *http.Client, d *Destination, id string, body []byte) error {

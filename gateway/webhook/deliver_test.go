@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
@@ -383,5 +384,39 @@ func TestDeliveredBeforeItsStateCanBeRead(t *testing.T) {
 	}
 	if g := rc.next(); g.notice.Call.Call != "c1" {
 		t.Errorf("received %s", g.body)
+	}
+}
+
+// A receiver that does not answer delays no other destination, also not one at the same host.
+func TestSilentReceiver(t *testing.T) {
+	const atOnce = 64 // of one destination in the outbox
+	asked := make(chan struct{}, atOnce)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // then the end of the connection is noticed
+		if r.URL.Path == "/silent" {
+			asked <- struct{}{}
+			<-r.Context().Done()
+		}
+	}))
+	defer srv.Close()
+	silent, live := everything(t, srv.URL+"/silent"), everything(t, srv.URL+"/live")
+	silent.Name = "silent"
+	h, err := webhook.New(webhook.Config{Space: &gateway.Space{ID: "a"}, Outbox: struct{ webhook.Outbox }{}, Destinations: []webhook.Destination{silent, live}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	notice := &webhook.Notice{Type: webhook.TypeCallFinished, ID: "msg_1", Call: &toolcall.Call{}}
+	for range atOnce {
+		wg.Go(func() { _ = h.Send(ctx, "silent", notice) }) // it ends with ctx
+	}
+	for range atOnce {
+		<-asked
+	}
+	if err := h.Send(ctx, live.Name, notice); err != nil {
+		t.Errorf("the live destination: %v", err)
 	}
 }

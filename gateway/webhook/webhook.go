@@ -59,7 +59,9 @@ var defaultPauses = []time.Duration{5 * time.Second, time.Minute, 5 * time.Minut
 type Webhooks struct {
 	cfg    Config
 	byName map[string]*Destination
-	client *http.Client
+	// clients has one for each destination: a receiver that does not answer holds no connections that
+	// another one at the same host needs.
+	clients map[string]*http.Client
 }
 
 var _ gateway.Background = (*Webhooks)(nil)
@@ -76,10 +78,10 @@ func New(cfg Config) (*Webhooks, error) {
 		cfg.Pauses = defaultPauses
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
-	w := &Webhooks{cfg: cfg, byName: map[string]*Destination{}, client: newClient(cfg.Transport)}
+	w := &Webhooks{cfg: cfg, byName: map[string]*Destination{}, clients: map[string]*http.Client{}}
 	for _, d := range cfg.Destinations {
 		d.setDefaults()
-		w.byName[d.Name] = &d
+		w.byName[d.Name], w.clients[d.Name] = &d, newClient(cfg.Transport)
 	}
 	return w, nil
 }
