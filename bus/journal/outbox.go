@@ -117,15 +117,20 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 	if err := CheckOutboxName(name); err != nil {
 		return err
 	}
+	failing := time.Now() // when it began to fail, or to say so
 	for pause := jsapi.FirstPause; ; pause = min(2*pause, jsapi.MaxPause) {
+		since := time.Now()
 		err := o.followOnce(ctx, name, f)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, jetstream.ErrConsumerExists):
 			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer h_" + name + " of stream " + o.j.store.stream + " has the wrong settings", Hint: "delete it, or rename the destination", Err: err}
-		case err == nil:
-			pause = jsapi.FirstPause
+		case time.Since(since) > watchSilence: // it worked
+			pause, failing = jsapi.FirstPause, time.Now()
+		case time.Since(failing) > watchSilence:
+			failing = time.Now()
+			o.j.log.Warn("NATS delivers no records for a destination; will try again", "destination", name, "err", err)
 		}
 		if sleep.For(ctx, jsapi.RandomPause(pause)) != nil {
 			return context.Cause(ctx)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -157,6 +159,28 @@ func TestOutboxOfASlowReceiver(t *testing.T) {
 		defer mu.Unlock()
 		if len(attempts) != records || slices.Max(attempts) != 1 {
 			t.Errorf("%d attempts, the highest number is %d; want %d, all with number 1", len(attempts), slices.Max(attempts), records)
+		}
+	})
+}
+
+// The log says why a destination gets nothing.
+func TestOutboxThatCannotBeRead(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		var log strings.Builder
+		nc := b.Conn("engine")
+		j, err := journal.Open(t.Context(), nc, "test", b.Keys(), journal.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, end := follow(t, openOutbox(t, j), "hook")
+		begun(t, b, "hook")
+		nc.Close()
+		time.Sleep(time.Minute)
+		end()
+		if n := strings.Count(log.String(), "destination=hook"); n < 2 || n > 6 || !strings.Contains(log.String(), "connection closed") {
+			t.Errorf("after a minute without a connection the log is %q", log.String())
 		}
 	})
 }
