@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -48,23 +49,23 @@ func (w *workers) taskQueue(by toolcall.Principal, queues []toolcall.Queue, queu
 // errNotCovered says what the worker's token covers, and how to make one that covers the queue.
 func (w *workers) errNotCovered(by toolcall.Principal, queues []toolcall.Queue, queue toolcall.Queue) error {
 	covers, others := []string{}, false
-	create := []string{"askance token create", by.Name, "--role worker"}
+	create := []string{"askance token create", spelling.ShellWord(by.Name), "--role worker"}
 	for _, q := range queues {
 		if q.Tool == "" {
 			continue // it restricts a worker without tools
 		}
 		covers = append(covers, q.String())
 		if q.Route == queue.Route {
-			create = append(create, "--tool "+q.Tool)
+			create = append(create, "--tool "+spelling.ShellWord(q.Tool))
 		} else {
 			others = true
 		}
 	}
-	create = append(create, "--tool "+queue.Tool)
+	create = append(create, "--tool "+spelling.ShellWord(queue.Tool))
 	if queue.Route != "" {
-		create = append(create, "--subject "+queue.Route)
+		create = append(create, "--subject "+spelling.ShellWord(queue.Route))
 	}
-	hint := "make a token with " + strings.Join(create, " ") + " --space " + string(w.space)
+	hint := "make a token with " + strings.Join(create, " ") + " --space " + spelling.ShellWord(string(w.space))
 	if others { // a token is for one route
 		hint += "; it does not cover the queues of another route, which need a worker with its own token"
 	}

@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/sleep"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -75,7 +76,7 @@ func New(cfg Config) (*Transport, error) {
 	case cfg.Queue.Tool == "":
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "connect to the server", What: "no tool is named", Hint: "name the tool whose calls to take"}
 	case cfg.Token == nil:
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "connect to the server", What: "there is no token", Hint: "make one with askance token create NAME --role worker --tool " + cfg.Queue.Tool}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "connect to the server", What: "there is no token", Hint: "make one with askance token create NAME --role worker --tool " + spelling.ShellWord(cfg.Queue.Tool)}
 	}
 	if cfg.Client == nil {
 		cfg.Client = newClient()

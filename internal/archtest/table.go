@@ -195,7 +195,7 @@ func core() []Row {
 		},
 		{
 			Folder: "engine",
-			Own:    []string{"engine/reviewers", "engine/internal/activity", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/summary", "engine/internal/budget", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity"},
+			Own:    []string{"engine/reviewers", "engine/internal/activity", "engine/internal/schedule", "engine/internal/view", "engine/internal/store", "engine/internal/decide", "engine/internal/summary", "engine/internal/budget", "engine/internal/standing", "engine/internal/approve", "message", "message/api", "message/proof", "toolcall", "permission", "internal/capacity", "internal/spelling"},
 			Never:  noSockets,
 			Why:    "it declares the interfaces that adapters satisfy, so it runs the same on memory and on NATS",
 		},
@@ -242,7 +242,7 @@ func core() []Row {
 		{
 			Folder: "internal/spelling",
 			Never:  noIO,
-			Why:    "every surface that suggests a word compares words in the same way",
+			Why:    "every surface that suggests a word or a command compares and quotes words in the same way",
 		},
 		{
 			Folder: "internal/sleep",
@@ -269,7 +269,7 @@ func around() []Row {
 		},
 		{
 			Folder: "executor/httpwork",
-			Own:    []string{"message", "message/api", "toolcall", "internal/sleep"},
+			Own:    []string{"message", "message/api", "toolcall", "internal/sleep", "internal/spelling"},
 			Why:    "the worker protocol over HTTP with the standard library: a worker of it links neither NATS nor the gateway",
 		},
 		{

@@ -1,7 +1,8 @@
-// Package spelling suggests the words that a person may have meant.
+// Package spelling suggests the words that a person may have meant, and writes those of a command.
 package spelling
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -61,4 +62,14 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// ShellWord returns a word of a suggested command as a POSIX shell reads it.
+func ShellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

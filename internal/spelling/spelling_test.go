@@ -27,3 +27,13 @@ func TestDistance(t *testing.T) {
 		}
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{
+		"ann": "ann", "a/b.c-1": "a/b.c-1", "": "''", "Ann Lee": "'Ann Lee'", "o'neil": `'o'\''neil'`, "$(rm x)": "'$(rm x)'", "a;b": "'a;b'", "a\nb": "'a\nb'",
+	} {
+		if got := ShellWord(word); got != want {
+			t.Errorf("ShellWord(%q) = %s, want %s", word, got, want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -131,7 +132,7 @@ func readKeyName(name string) (toolcall.Key, bool) {
 // addressWord returns the address of a call as a shell reads it, or CALL instead of a flag.
 func addressWord(k toolcall.Key) string {
 	if word := term.SafeLine(keyPath(k)); !strings.HasPrefix(word, "-") {
-		return term.ShellWord(word)
+		return spelling.ShellWord(word)
 	}
 	return "CALL"
 }

@@ -105,7 +105,7 @@ func (p *proposing) run(ctx context.Context, l *link) error {
 
 // idFlags are the flags that name this call again.
 func (p *proposing) idFlags() string {
-	return fmt.Sprintf(" --session %s --reply %s --id %s", term.ShellWord(string(p.r.Session)), term.ShellWord(string(p.r.Reply)), term.ShellWord(p.id))
+	return fmt.Sprintf(" --session %s --reply %s --id %s", spelling.ShellWord(string(p.r.Session)), spelling.ShellWord(string(p.r.Reply)), spelling.ShellWord(p.id))
 }
 
 // noteStopped says how to wait for the call again, and how to end it.
@@ -113,9 +113,9 @@ func (p *proposing) noteStopped(call *toolcall.Call, stopped string) {
 	if p.env.json {
 		return
 	}
-	again := fmt.Sprintf("call %s --args %s%s", term.ShellWord(call.Tool), term.ShellWord(p.input), p.idFlags())
+	again := fmt.Sprintf("call %s --args %s%s", spelling.ShellWord(call.Tool), spelling.ShellWord(p.input), p.idFlags())
 	if p.r.Agent != "" {
-		again += " --agent " + term.ShellWord(p.r.Agent)
+		again += " --agent " + spelling.ShellWord(p.r.Agent)
 	}
 	p.env.notef("Stopped waiting. %s\n  wait again: %s\n  end it:     %s\n", stopped, term.Safe(commandAgain(p.env, again)), commandAgain(p.env, "interrupt "+addressWord(call.Key)))
 }

@@ -298,7 +298,7 @@ func flagsGiven(env *environment, from source, names ...string) string {
 		case "nats-insecure":
 			between = "="
 		}
-		b.WriteString(" --" + s.flag + between + term.ShellWord(text))
+		b.WriteString(" --" + s.flag + between + spelling.ShellWord(text))
 	}
 	return b.String()
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -270,12 +271,12 @@ func adviseLogin(env *environment, err error, login string, by toolcall.Principa
 	if role == toolcall.RoleAuditor {
 		role = toolcall.RoleApprover
 	}
-	add := fmt.Sprintf("askance creds add %s %s", role, by.Name)
+	add := fmt.Sprintf("askance creds add %s %s", role, spelling.ShellWord(by.Name))
 	if role == toolcall.RoleWorker {
 		add += " --tool TOOL"
 	}
 	if dir := env.cfg.dir(); env.cfg.NATS == "" && dir != "" {
-		return withHint(me, fmt.Sprintf("the server requires a login, and %s has none for %s: create it with %s --data %[1]s, or pass another one with --creds FILE", dir, by.Name, add))
+		return withHint(me, fmt.Sprintf("the server requires a login, and %s has none for %s: create it with %s --data %s, or pass another one with --creds FILE", dir, by.Name, add, spelling.ShellWord(dir)))
 	}
 	return withHint(me, "pass your login with --creds FILE; the owner of the server creates it with "+add)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -448,7 +449,7 @@ func (d *responding) keepWritten(err error) {
 	case err == nil:
 		_ = os.RemoveAll(filepath.Dir(d.written)) // the system cleans its temporary folder
 	default:
-		d.env.notef("Your text is in %s: correct it and pass --args @%[1]s.\n", term.ShellWord(d.written))
+		d.env.notef("Your text is in %s: correct it and pass --args @%[1]s.\n", spelling.ShellWord(d.written))
 	}
 }
 

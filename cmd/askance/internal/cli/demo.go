@@ -28,6 +28,7 @@ import (
 	"github.com/askance-dev/askance/examples/incident"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/sleep"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -377,7 +378,7 @@ func (t *storyTeller) toTry(r *demo.Result) []suggestion {
 
 // commandLine is a command that the reader can run.
 func commandLine(args, data string) string {
-	return programName() + " " + args + " --data " + term.ShellWord(data)
+	return programName() + " " + args + " --data " + spelling.ShellWord(data)
 }
 
 // programName returns how to start this program: after go run, its file no longer exists.

@@ -21,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/message/proof"
@@ -153,7 +154,7 @@ func (d *diagnosis) checkWorkerLogin(ctx context.Context, env *environment, wher
 	}
 	nc, err := connectNATS(ctx, env, url, by)
 	if err != nil {
-		d.addError("login", err, "create one with askance creds add worker "+by.Name+" --tool TOOL --replace")
+		d.addError("login", err, "create one with askance creds add worker "+spelling.ShellWord(by.Name)+" --tool TOOL --replace")
 		return
 	}
 	nc.Close()
@@ -236,7 +237,7 @@ func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *l
 		d.add("login", levelOK, what, "")
 		return
 	}
-	d.add("login", levelOK, what+", but not as "+strings.Join(cannot, ", "), "for another role: askance creds add "+cannot[0]+" "+env.cfg.As)
+	d.add("login", levelOK, what+", but not as "+strings.Join(cannot, ", "), "for another role: askance creds add "+cannot[0]+" "+spelling.ShellWord(env.cfg.As))
 }
 
 func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) {
@@ -378,9 +379,9 @@ func (d *diagnosis) checkWorkers(env *environment, r toolcall.ActivityReply) {
 		}
 		if q.Depth > 0 && !q.HasWorker(r.At) {
 			alone++
-			command := programName() + " worker --tool " + term.ShellWord(q.Tool)
+			command := programName() + " worker --tool " + spelling.ShellWord(q.Tool)
 			if q.Route != "" {
-				command += " --subject " + term.ShellWord(q.Route)
+				command += " --subject " + spelling.ShellWord(q.Route)
 			}
 			command += flagsGiven(env, byCurrentContext, placeFlags...) // a worker uses no context
 			d.add("workers", levelProblem, fmt.Sprintf("%s of %s: %s", asked.Count(q.Depth, "waiting call"), q.Tool, workersText(q, r.At)), "start one: "+command+" -- COMMAND")
@@ -415,7 +416,7 @@ func (d *diagnosis) checkLogins(env *environment) {
 		if u, err := creds.ReadLogin(file); err != nil {
 			d.addError("login", err, "create one with askance creds add")
 		} else {
-			expires("your login "+file, u.Expires, fmt.Sprintf("askance creds add %s %s --replace", u.Role, u.Name))
+			expires("your login "+file, u.Expires, fmt.Sprintf("askance creds add %s %s --replace", u.Role, spelling.ShellWord(u.Name)))
 		}
 	}
 	onlyOwn := func(check string, not os.FileMode, path, what, mode string) {
@@ -435,7 +436,7 @@ func (d *diagnosis) checkLogins(env *environment) {
 	}
 	for _, t := range tokens {
 		if t.InForce(now) {
-			expires("the token "+t.ID+" of "+t.Name, t.Expires, programName()+" token create "+t.Name+flagsGiven(env, byCurrentContext, "data")+" with its roles")
+			expires("the token "+t.ID+" of "+t.Name, t.Expires, programName()+" token create "+spelling.ShellWord(t.Name)+flagsGiven(env, byCurrentContext, "data")+" with its roles")
 		}
 	}
 	folder, err := creds.Open(dir.Creds())
@@ -448,7 +449,7 @@ func (d *diagnosis) checkLogins(env *environment) {
 	}
 	for _, u := range users {
 		if u.InForce(now) {
-			expires("the login of "+string(u.Role)+" "+u.Name, u.Expires, fmt.Sprintf("%s creds add %s %s --replace%s", programName(), u.Role, u.Name, flagsGiven(env, byCurrentContext, "data")))
+			expires("the login of "+string(u.Role)+" "+u.Name, u.Expires, fmt.Sprintf("%s creds add %s %s --replace%s", programName(), u.Role, spelling.ShellWord(u.Name), flagsGiven(env, byCurrentContext, "data")))
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolimport"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -231,7 +232,7 @@ func runInit(env *environment, folder string, force bool) error {
 	}
 	enter := ""
 	if folder != "." {
-		enter = "cd " + term.ShellWord(folder) + " && "
+		enter = "cd " + spelling.ShellWord(folder) + " && "
 	}
 	return env.print(map[string]any{"files": written, "next": enter + "askance serve"}, fmt.Sprintf(`Wrote %s.
 Next, start the server:  %[2]saskance serve

@@ -23,6 +23,7 @@ import (
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	operations "github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -141,7 +142,7 @@ func (d *diagnosis) checkDeadLetters(ctx context.Context, env *environment) {
 	g := gate{env: env, url: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText}
 	url := "URL" // with --nats, the address of HTTP is not known
 	if g.url != "" {
-		url = term.ShellWord(bus.RedactURL(g.url))
+		url = spelling.ShellWord(bus.RedactURL(g.url))
 	}
 	command := programName() + " webhooks list --url " + url
 	if !isRemote(env) {

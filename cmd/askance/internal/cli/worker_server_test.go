@@ -84,6 +84,8 @@ func TestWorkerTokenOfAnotherTool(t *testing.T) {
 	}{
 		{[]string{"--tool", "pay", "--tool", "ship"}, "error: cannot take tasks of tool ship: the token of payer covers \"pay\", but the worker asked for \"ship\"\n" +
 			"hint: make a token with askance token create payer --role worker --tool pay --tool ship --space default\n"},
+		{[]string{"--tool", "o'ship; it"}, "error: cannot take tasks of tool o'ship; it: the token of payer covers \"pay\", but the worker asked for \"o'ship; it\"\n" +
+			`hint: make a token with askance token create payer --role worker --tool pay --tool 'o'\''ship; it' --space default` + "\n"},
 		{[]string{"--tool", "pay", "--subject", "exec.x"}, "error: cannot take tasks of tool pay: the token of payer covers \"pay\", but the worker asked for \"pay\" on \"exec.x\"\n" +
 			"hint: make a token with askance token create payer --role worker --tool pay --subject exec.x --space default; it does not cover the queues of another route, which need a worker with its own token\n"},
 	} {

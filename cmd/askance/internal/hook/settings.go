@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/gateway/agenthook"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
@@ -70,7 +70,7 @@ func (s Settings) Command() string {
 		words = append(words, "--url-insecure")
 	}
 	for i, w := range words {
-		words[i] = term.ShellWord(w)
+		words[i] = spelling.ShellWord(w)
 	}
 	return strings.Join(words, " ")
 }

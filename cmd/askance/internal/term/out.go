@@ -131,16 +131,6 @@ func SafeLine(s string) string { return reveal.Line(s) }
 // SafeName is SafeLine for names of people and programs, which stay readable in every script.
 func SafeName(s string) string { return reveal.MarkedName(s) }
 
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// ShellWord returns a word as a POSIX shell reads it.
-func ShellWord(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
 // Clip shortens a line to n columns of a terminal.
 func Clip(s string, n int) string {
 	if n < 1 {
