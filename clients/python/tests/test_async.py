@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -171,3 +172,33 @@ def test_one_client_in_several_event_loops(server: Server, session: str) -> None
         return (await client.gate(session, "r1").run("lookup", {}, lambda given: "found", id=call)).text
 
     assert [asyncio.run(look("c1")), asyncio.run(look("c2"))] == ["found", "found"]
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_many_waiting_requests_do_not_block_others(tmp_path: Path, unix: bool) -> None:
+    """Each call that waits for a person holds a connection, however many there are."""
+    count = 120
+
+    async def run() -> None:
+        arrived, all_arrived = 0, asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal arrived
+            await reader.readuntil(b"\r\n\r\n")
+            arrived += 1
+            if arrived == count:
+                all_arrived.set()
+            await all_arrived.wait()
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+            await writer.drain()
+            writer.close()
+
+        path = str(tmp_path / "s")
+        server = await (
+            asyncio.start_unix_server(answer, path) if unix else asyncio.start_server(answer, "127.0.0.1", 0)
+        )
+        url = f"unix://{path}" if unix else f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, AsyncClient(url, "", patience=0) as client:
+            await asyncio.wait_for(asyncio.gather(*(client.whoami() for _ in range(count))), 10)
+
+    asyncio.run(run())

@@ -20,7 +20,7 @@ from ._core import Completed, GateCore, Invoke, Op, Requests, Send, Sleep, ToolR
 from ._errors import AskanceError, Invalid
 from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal
 from ._schema import is_async
-from ._settings import Settings, make_unreachable, read_response
+from ._settings import LIMITS, Settings, make_unreachable, read_response
 from ._stream import Event, Follower
 from ._tool import ToolSpec, copy_name
 from .types import Call, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
@@ -203,9 +203,10 @@ class AsyncClient:
         loop = asyncio.get_running_loop()
         if (http := self._connections.get(loop)) is None:
             socket = self._settings.socket
-            transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
+            transport = httpx.AsyncHTTPTransport(uds=socket, limits=LIMITS) if socket else None
             self._connections = {k: v for k, v in list(self._connections.items()) if not k.is_closed()}
-            http = self._connections[loop] = httpx.AsyncClient(follow_redirects=False, transport=transport)
+            http = httpx.AsyncClient(follow_redirects=False, transport=transport, limits=LIMITS)
+            self._connections[loop] = http
         return http
 
     async def _drive(self, op: Op[T]) -> T:

@@ -16,7 +16,7 @@ from ._calls import ClientCore
 from ._core import GateCore, Invoke, Op, Requests, Send, Sleep, ToolResult
 from ._errors import AskanceError, CallDenied, Invalid
 from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal
-from ._settings import Settings, make_unreachable, read_response
+from ._settings import LIMITS, Settings, make_unreachable, read_response
 from ._stream import Event, Follower
 from ._tool import ToolSpec, copy_name
 from .types import Call, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
@@ -199,8 +199,8 @@ class Client:
     def __init__(self, url: str | None = None, token: str | None = None, *, patience: float = 30.0) -> None:
         self._settings = Settings.read(url, token)
         socket = self._settings.socket
-        transport = httpx.HTTPTransport(uds=socket) if socket else None
-        self._http = httpx.Client(follow_redirects=False, transport=transport)
+        transport = httpx.HTTPTransport(uds=socket, limits=LIMITS) if socket else None
+        self._http = httpx.Client(follow_redirects=False, transport=transport, limits=LIMITS)
         self._requests = Requests(patience)
         self._core = ClientCore(self._requests)
         self._sleep: Callable[[float], None] = time.sleep

@@ -17,6 +17,7 @@ DEFAULT_URL = "http://127.0.0.1:8787"
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 45.0
 ANSWER_SECONDS = 35.0  # the server answers after 30 at the latest
+LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)  # each waiting call holds a connection
 LARGEST_BODY = 768 << 10  # the server closes the connection of a larger one, which looks like no reply
 
 
