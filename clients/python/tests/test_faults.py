@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -411,3 +412,42 @@ def test_answered_call_is_not_run_again(server: Server, session: str) -> None:
     again = gate.run("lookup", {"n": 1}, lambda given: pytest.fail("it ran twice"), id="c1")
     assert (first.text, again.text) == ("found", "found")
     assert isinstance(gate.call("lookup", {"n": 1}, id="c1"), Answered)
+
+
+BROKEN = {
+    "compressed garbage": (b"200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip", "unavailable"),
+    "a strange number": ("503 busy\r\nRetry-After: \xb2".encode("latin-1"), "unavailable"),
+    "no text": (b"200 OK\r\nContent-Type: application/json", "invalid_reply"),
+}
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("head", BROKEN)
+def test_a_broken_reply_is_an_error_of_the_client(head: str, is_async: bool) -> None:
+    """Any other error would end a worker, and a program that catches AskanceError."""
+    wire, code = BROKEN[head]
+
+    async def ask(url: str) -> None:
+        async with AsyncClient(url, "", patience=0) as client:
+            await client.whoami()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        accepting = threads.submit(answer_once, listener, wire)
+        with pytest.raises(askance.AskanceError) as caught:
+            asyncio.run(ask(url)) if is_async else Client(url, "", patience=0).whoami()
+        accepting.result()
+    assert caught.value.code == code
+
+
+def answer_once(listener: socket.socket, head: bytes) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 " + head + b"\r\nContent-Length: 4\r\nConnection: close\r\n\r\n\xffbad")
+
+
+@pytest.mark.parametrize("url", ["http://host:port", "http://[::1", "http://xn--a", "http://", "unix://s", "ftp://x"])
+def test_a_url_that_cannot_be_used(url: str) -> None:
+    with pytest.raises(askance.Invalid, match="cannot use the URL"):
+        Client(url)

@@ -233,7 +233,7 @@ class AsyncClient:
             return await value if inspect.isawaitable(value) else value
         try:
             return read_response(await self._http.request(**self._settings.arguments(effect)))
-        except httpx.TransportError as err:
+        except httpx.RequestError as err:
             raise make_unreachable(effect.what, self._settings.url, err) from err
 
     def gate(
@@ -350,7 +350,7 @@ class AsyncClient:
                     async for chunk in response.aiter_bytes():
                         for event in follower.feed(chunk):
                             yield event
-            except httpx.TransportError as err:
+            except httpx.RequestError as err:
                 problem = make_unreachable(send.what, self._settings.url, err)
             except AskanceError as err:
                 problem = err

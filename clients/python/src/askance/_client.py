@@ -242,7 +242,7 @@ class Client:
             return value
         try:
             return read_response(self._http.request(**self._settings.arguments(effect)))
-        except httpx.TransportError as err:
+        except httpx.RequestError as err:
             raise make_unreachable(effect.what, self._settings.url, err) from err
 
     def gate(
@@ -357,7 +357,7 @@ class Client:
                         follower.refuse(read_response(response))
                     for chunk in response.iter_bytes():
                         yield from follower.feed(chunk)
-            except httpx.TransportError as err:
+            except httpx.RequestError as err:
                 problem = make_unreachable(send.what, self._settings.url, err)
             except AskanceError as err:
                 problem = err

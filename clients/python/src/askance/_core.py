@@ -140,7 +140,7 @@ def read_reply(what: str, reply: Reply) -> Json:
             body = None
     if not success:
         after = headers.get("retry-after", "")
-        raise make_problem(what, reply.status, body, float(after) if after.isdigit() else None)
+        raise make_problem(what, reply.status, body, float(after) if after.isdecimal() else None)
     if not isinstance(body, dict):
         raise make_invalid_reply(what, "the reply is not a JSON object", reply.status)
     return body

@@ -21,6 +21,15 @@ LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=20)  # eac
 LARGEST_BODY = 768 << 10  # the server closes the connection of a larger one, which looks like no reply
 
 
+def is_usable(url: str) -> bool:
+    """Report whether requests can be sent to a URL."""
+    try:
+        parts, host = urlsplit(url), httpx.URL(url).host
+    except (ValueError, httpx.InvalidURL):
+        return False
+    return parts.scheme in ("http", "https") and host != "" and not parts.query and not parts.fragment
+
+
 @dataclass(frozen=True)
 class Settings:
     """The server's URL and the client's credentials."""
@@ -37,8 +46,7 @@ class Settings:
         socket = None
         if url.startswith("unix:///"):
             url, socket = "http://localhost", url.removeprefix("unix://")
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
+        if not is_usable(url):
             raise Invalid(
                 f"cannot use the URL {url!r}", code="invalid", hint="Write it as https://host:port or unix:///path"
             )
