@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -299,6 +300,39 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "allow", Reason: reason, Input: input}}
 	}
 	return strictjson.Marshal(answer)
+}
+
+// IsAnswer reports whether Encode could have written an answer to an event. Agents run the tool
+// after an answer that they do not know.
+func IsAnswer(ev *Event, answer []byte) bool {
+	var err error
+	name, decision, known := ev.Name, "", []string{"allow", "deny"}
+	switch {
+	case len(answer) == 0:
+		return ev.Kind == After || ev.Dialect != Gemini
+	case ev.Kind == After:
+		return false
+	case ev.Dialect == Gemini:
+		var a geminiAnswer
+		err = strictjson.Unmarshal(answer, &a)
+		decision = a.Decision
+	case ev.Kind == Prompt:
+		var a struct {
+			Output promptOutput `json:"hookSpecificOutput"`
+		}
+		err = strictjson.Unmarshal(answer, &a)
+		name, decision = a.Output.Event, a.Output.Decision.Behavior
+	default:
+		var a struct {
+			Output beforeOutput `json:"hookSpecificOutput"`
+		}
+		err = strictjson.Unmarshal(answer, &a)
+		name, decision = a.Output.Event, a.Output.Decision
+		if ev.Dialect == ClaudeCode {
+			known = append(known, "ask")
+		}
+	}
+	return err == nil && name == ev.Name && slices.Contains(known, decision)
 }
 
 // promptOf answers where the agent would ask its user; nil leaves the decision to that prompt.

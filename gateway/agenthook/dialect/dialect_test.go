@@ -67,8 +67,51 @@ func TestPairs(t *testing.T) {
 				if err != nil || string(got) != want {
 					t.Errorf("answers[%d]: %v\n got %s\nwant %s", i, err, got, want)
 				}
+				if !dialect.IsAnswer(ev, got) {
+					t.Errorf("answers[%d]: %s does not count as an answer", i, got)
+				}
 			}
 		})
+	}
+}
+
+// TestIsAnswer: what an agent does not know, and then runs the tool, is no answer.
+func TestIsAnswer(t *testing.T) {
+	before := func(d dialect.Dialect) *dialect.Event {
+		return &dialect.Event{Dialect: d, Name: "PreToolUse", Kind: dialect.Before}
+	}
+	prompt := &dialect.Event{Dialect: dialect.ClaudeCode, Name: "PermissionRequest", Kind: dialect.Prompt}
+	after := &dialect.Event{Dialect: dialect.ClaudeCode, Name: "PostToolUse", Kind: dialect.After}
+	const deny = `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny"}}`
+	for _, c := range []struct {
+		ev     *dialect.Event
+		answer string
+		want   bool
+	}{
+		{before(dialect.ClaudeCode), deny, true},
+		{before(dialect.ClaudeCode), strings.Replace(deny, "deny", "ask", 1), true},
+		{before(dialect.Codex), strings.Replace(deny, "deny", "ask", 1), false}, // an error there
+		{before(dialect.ClaudeCode), strings.Replace(deny, "deny", "postpone", 1), false},
+		{before(dialect.ClaudeCode), strings.Replace(deny, "deny", "Deny", 1), false},
+		{before(dialect.ClaudeCode), strings.Replace(deny, "PreToolUse", "PostToolUse", 1), false},
+		{before(dialect.ClaudeCode), strings.Replace(deny, `"permissionDecision"`, `"until":"tomorrow","permissionDecision"`, 1), false},
+		{before(dialect.ClaudeCode), `{"hookSpecificOutput":{}}`, false},
+		{before(dialect.ClaudeCode), `{"continue":true}`, false},
+		{before(dialect.ClaudeCode), "null", false},
+		{before(dialect.ClaudeCode), "", true},
+		{before(dialect.Gemini), "", false},
+		{before(dialect.Gemini), `{"decision":"deny"}`, true},
+		{before(dialect.Gemini), `{"decision":"block"}`, false},
+		{before(dialect.Gemini), deny, false},
+		{prompt, deny, false},
+		{prompt, `{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"deny"}}}`, true},
+		{prompt, `{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"ask"}}}`, false},
+		{after, "", true},
+		{after, deny, false},
+	} {
+		if got := dialect.IsAnswer(c.ev, []byte(c.answer)); got != c.want {
+			t.Errorf("%s %s: %s = %v, want %v", c.ev.Dialect, c.ev.Name, c.answer, got, c.want)
+		}
 	}
 }
 

@@ -120,7 +120,11 @@ func TestHookFailsClosed(t *testing.T) {
 		{"garbage in the answer", fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Askance-Invocation", r.Header.Get("Askance-Invocation"))
 			says(200, "application/json", allow+"garbage")(w, r)
-		}), good, "did not answer as askance does", nil},
+		}), good, "is not known to this command", nil},
+		{"an unknown decision", fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Askance-Invocation", r.Header.Get("Askance-Invocation"))
+			says(200, "application/json", `{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"postpone"}}`)(w, r)
+		}), good, "is not known to this command", nil},
 		{"garbage in the event", fakeServer(t, hangs), func(dialect.Dialect) string { return "hello" }, "the event is not valid", nil},
 		{"an empty event", fakeServer(t, hangs), func(dialect.Dialect) string { return "" }, "the event is not valid", nil},
 		{"an unknown event", fakeServer(t, hangs), func(d dialect.Dialect) string {

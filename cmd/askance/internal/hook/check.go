@@ -331,7 +331,8 @@ func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]by
 	if c.Timeout <= dialect.Margin {
 		return nil, blocked(message.CodeInvalid, "--timeout is "+c.Timeout.String(), "pass the agent's own timeout of the hook, over "+dialect.Margin.String())
 	}
-	if _, err := dialect.Decode(c.Dialect, event); err != nil {
+	ev, err := dialect.Decode(c.Dialect, event)
+	if err != nil {
 		e := message.AsError("", err)
 		return nil, blocked(e.Code, e.What, e.Hint)
 	}
@@ -341,7 +342,7 @@ func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]by
 	var away time.Time // since when the gateway is unreachable
 	for {
 		sent := time.Now()
-		answer, again, err := c.send(ctx, event, invocation, max(time.Until(began.Add(c.Timeout-dialect.Margin)), time.Millisecond))
+		answer, again, err := c.send(ctx, ev, event, invocation, max(time.Until(began.Add(c.Timeout-dialect.Margin)), time.Millisecond))
 		if err == nil || !again {
 			return answer, err
 		}
@@ -363,7 +364,7 @@ func blocked(code message.Code, what, hint string) error {
 }
 
 // send sends the event once. again reports whether the gateway may answer later.
-func (c Client) send(ctx context.Context, event []byte, invocation string, hold time.Duration) (answer []byte, again bool, err error) {
+func (c Client) send(ctx context.Context, ev *dialect.Event, event []byte, invocation string, hold time.Duration) (answer []byte, again bool, err error) {
 	o := agenthook.Options{Hold: hold, Pass: c.Pass, DryRun: c.DryRun, Status: true}
 	base, transport := remote.Open(c.URL)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+agenthook.Path(c.Dialect)+"?"+o.Query().Encode(), bytes.NewReader(event))
@@ -388,7 +389,7 @@ func (c Client) send(ctx context.Context, event []byte, invocation string, hold 
 	if err != nil || len(b) > maxAnswer {
 		return nil, true, c.unreachable(ctx, err)
 	}
-	return c.read(res, b, invocation)
+	return c.read(res, ev, b, invocation)
 }
 
 // TokenHint says how to pass a token. role is the value of --role, and flags may follow it.
@@ -407,18 +408,16 @@ func (c Client) unreachable(ctx context.Context, err error) error {
 	return blocked(message.CodeUnavailable, what, "start askance serve, or pass its URL with --url; then make the call again")
 }
 
-// read accepts only an answer that is complete and from askance.
-func (c Client) read(res *http.Response, body []byte, invocation string) (answer []byte, again bool, err error) {
+// read accepts only an answer that is complete, from askance, and known to the agent.
+func (c Client) read(res *http.Response, ev *dialect.Event, body []byte, invocation string) (answer []byte, again bool, err error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	ours := res.Header.Get(agenthook.InvocationHeader) == invocation
+	answers := res.StatusCode == http.StatusNoContent && len(body) == 0 || res.StatusCode == http.StatusOK && kind == "application/json" && len(body) > 0
 	switch {
-	case ours && res.StatusCode == http.StatusNoContent:
-		return nil, false, nil
-	case ours && res.StatusCode == http.StatusOK && kind == "application/json":
-		var whole map[string]message.RawJSON
-		if err := strictjson.Unmarshal(body, &whole, strictjson.MaxBytes(maxAnswer)); err == nil && len(whole) > 0 {
-			return body, false, nil
-		}
+	case ours && answers && dialect.IsAnswer(ev, body):
+		return body, false, nil
+	case ours && answers:
+		return nil, false, blocked(message.CodeUnavailable, "the answer of askance at "+c.URL+" is not known to this command", "use the same version of askance for the hook and the server")
 	}
 	var p gateway.Problem
 	if kind == "application/problem+json" && strictjson.UnmarshalOpen(body, &p) == nil && p.Code != "" {
