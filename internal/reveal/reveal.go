@@ -198,13 +198,17 @@ func inWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_')
 }
 
+// blank contains characters that count as graphic and show nothing: the empty Braille pattern, the
+// object replacement character, which browsers omit, and blanks of musical and ancient scripts.
+const blank = "\u2800\ufffc\U0001d159\U00013441\U00013442\U00016fe4"
+
 // Invisible reports whether terminals obey a character, or it changes the direction of text,
 // or it shows nothing. The ordinary space is none of these.
 func Invisible(r rune) bool {
 	switch {
 	case r == ' ':
 		return false
-	case r == 0x2800: // the empty Braille pattern
+	case strings.ContainsRune(blank, r):
 		return true
 	}
 	return !unicode.IsGraphic(r) || unicode.IsSpace(r) || unicode.Is(unicode.Zs, r) ||
@@ -294,8 +298,8 @@ func isWhole(text string) bool { return utf8.FullRuneInString(text) }
 // The letters and digits that look like ASCII, from the scripts whose alphabets are related
 // to the Latin one.
 const (
-	cyrillicAlike = "аеорсухѕіјһԁԛԝѵӏгкптвмнАВЕЅІЈКМНОРСТУХҮӀԌԚԜѴҺԀԐ"
-	greekAlike    = "αβγδενικοπρτυχωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ"
+	cyrillicAlike = "аеорсухѕіјһԁԛԝѵӏгкптвмнАВЕЗЅІЈКМНОРСТУХҮӀԌԚԜѴҺԀԐ"
+	greekAlike    = "αβγδενικοπρτυχωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϜϹͿ"
 	armenianAlike = "օսոցհզքյՕՏՍԼ"
 )
 
@@ -401,6 +405,7 @@ const imitation = "⁄∕⧸╱〳" + // slash
 	"‚٫" + // comma
 	"٪" + // percent sign
 	"ʹʺˈ׳" + // quotes
+	"\u1fef\u02cb" + // backtick
 	"︰" // two dot leader
 
 // imitates reports whether a character is an ASCII one in disguise.
@@ -420,6 +425,21 @@ func imitates(r, before, next rune) bool {
 		return true
 	case r == '–' || r == '—': // between words it is a dash, but before a word it may look like an option
 		return next != ' ' && !(unicode.IsDigit(before) && unicode.IsDigit(next))
+	case isAlef(r): // between Arabic letters it is one, elsewhere it looks like an l
+		return !writesArabic(before) && !writesArabic(next)
+	case strings.ContainsRune(digitAlike, r): // also in a Russian text
+		return isDigit(before) || isDigit(next)
 	}
 	return strings.ContainsRune(imitation, r)
+}
+
+// digitAlike contains Cyrillic and Greek letters that look like a digit next to one.
+const digitAlike = "ОоЗзΟο"
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
+
+func isAlef(r rune) bool { return r == 0x627 || r == 0xfe8d || r == 0x1ee00 }
+
+func writesArabic(r rune) bool {
+	return !isAlef(r) && (unicode.Is(unicode.Arabic, r) || unicode.IsMark(r))
 }

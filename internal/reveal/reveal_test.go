@@ -52,6 +52,12 @@ func TestText(t *testing.T) {
 		{"mark on nothing", "a \u0301", "a ‹U+0301›"},
 		{"a mark's own brackets", "‹U+0041›", "‹U+2039›U+0041‹U+203A›"},
 		{"Greek question mark", "a\u037e", "a‹U+037E›"},
+		{"object replacement", "a\ufffcb", "a‹U+FFFC›b"},
+		{"blanks that count as graphic", "\U0001d159\U00013441", "‹U+1D159›‹U+13441›"},
+		{"backticks", "\u1fefid\u02cb", "‹U+1FEF›id‹U+02CB›"},
+		{"Arabic alef for an l", "\u0627ogin -\u0627 ca\u0627\u0627", "‹U+0627›ogin -‹U+0627› ca‹U+0627›‹U+0627›"},
+		{"Arabic", "اقرأ الملف والAPI", "اقرأ الملف والAPI"},
+		{"Cyrillic digits in a Russian text", "цена 1О00 и З5, дом 10б", "цена 1‹U+041E›00 и ‹U+0417›5, дом 10б"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := reveal.Text(tc.in); got != tc.want {
