@@ -123,7 +123,7 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
-// On paper the text is dark whatever the theme, and the inbox has its rows. Without grounds, what is
+// On paper the text is dark in every theme, and the inbox has its rows. Without grounds, what is
 // selected has an edge. A narrow phone shows problems of a queue whole.
 func TestMedia(t *testing.T) {
 	w := seeded(t)
