@@ -3,6 +3,7 @@ package console_test
 import (
 	"testing"
 
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
@@ -78,4 +79,16 @@ func TestSlowPage(t *testing.T) {
 	if c := w.A.Show(first); len(c.Votes) != 0 {
 		t.Errorf("the request before has the votes %+v", c.Votes)
 	}
+}
+
+// A browser whose clock is wrong shows the time left by the server's clock: requests looked expired,
+// and could not be approved.
+func TestWrongClock(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	id := command(b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `Date.now = ((now) => () => now() + 7200_000)(Date.now)`}).Identifier
+	defer command(b, cdppage.RemoveScriptToEvaluateOnNewDocument, cdppage.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: id})
+	b.goTo(callPath(openOf(w, "refund")[0]))
+	b.until(`document.querySelector("#head [data-until]").innerText.startsWith("24m") && document.querySelector(".row .ends").innerText.startsWith("24m")`)
+	b.until(`!document.querySelector("#bar [data-do=approve]").hasAttribute("aria-disabled")`)
 }

@@ -11,9 +11,13 @@ function span(s) {
   return `${s}s`;
 }
 
+// How far this machine's clock is ahead of the server's. Small differences can be the time of the load.
+const skew = Date.now() - Date.parse(document.body.dataset.now);
+const ahead = Math.abs(skew) > 30000 ? skew : 0;
+
 /** Updates all times; calls over once for each deadline that passes. */
 export function tick(over) {
-  const now = Date.now();
+  const now = Date.now() - ahead;
   for (const el of document.querySelectorAll('[data-since]')) put(el, span((now - Date.parse(el.dataset.since)) / 1000) + (el.hasAttribute('data-bare') ? '' : ' ago'));
   for (const el of document.querySelectorAll('[data-until]')) {
     const left = (Date.parse(el.dataset.until) - now) / 1000;
