@@ -133,6 +133,25 @@ func TestUnknownOutcome(t *testing.T) {
 	see(t, types(m, "\x1b\x1b bGy"), "Responses: 0 accepted, 1 not accepted", "not accepted: no")
 }
 
+// Esc stops a response to several requests after the one on its way, and the others stay open.
+func TestSeveralStopped(t *testing.T) {
+	m, e := newDay(t, 120, 40)
+	types(m, "*bG")
+	_, cmd := m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("y")})
+	see(t, m.View(), "Sending, 6 to go", "esc stop after this one")
+	types(m, "\x1b")
+	for cmd != nil {
+		_, cmd = m.Update(cmd())
+	}
+	see(t, m.View(), "Responses: 1 accepted, 5 not accepted", "not sent: you stopped · Wire")
+	if len(e.responses) != 1 || len(m.sending) != 0 {
+		t.Errorf("after esc %d responses were sent, and %d are on their way", len(e.responses), len(m.sending))
+	}
+	if types(m, "\x1b"); m.top() != m.list {
+		t.Error("esc does not lead back to the list")
+	}
+}
+
 // The list of several requests keeps showing which of them an approval omits.
 func TestSeveralWithoutASignature(t *testing.T) {
 	m, _ := newDay(t, 120, 40)

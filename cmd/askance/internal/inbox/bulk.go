@@ -90,6 +90,8 @@ func (s *bulkScreen) needsReview(m *model, d *draftResponse) bool {
 func (s *bulkScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	key := k.String()
 	switch {
+	case (key == "esc" || key == "q" || key == "n") && len(s.queue) > 0:
+		s.stop(m)
 	case key == "esc", key == "q", key == "n":
 		m.pop()
 	case s.results != nil:
@@ -159,6 +161,14 @@ func (s *bulkScreen) sendNext(m *model) tea.Cmd {
 	}
 	s.sending = false
 	return nil
+}
+
+// stop sends no more after the response that is on its way.
+func (s *bulkScreen) stop(m *model) {
+	for _, d := range s.queue {
+		s.note(m, d, false, "not sent: you stopped")
+	}
+	s.queue = nil
 }
 
 func (s *bulkScreen) note(m *model, d *draftResponse, ok bool, text string) {
