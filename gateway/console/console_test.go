@@ -251,6 +251,7 @@ func TestProgress(t *testing.T) {
 	b.see("slow", "Active 1")
 	b.click(".row")
 	b.see("Running", "step 1")
+	b.accessibleIn("running", "#run")
 	b.until(`document.querySelector(".kicker").innerText.startsWith("Running") && !/Settled|Decided|Done/.test(document.querySelector("#main").innerText)`)
 	w.A.Release()
 	b.see("step 2", "Done")

@@ -193,7 +193,7 @@ func TestOffline(t *testing.T) {
 	b.network(true)
 	b.see("Not connected. The page may be out of date, so you cannot send a response.")
 	b.until(`document.querySelector("#panel .main-action").disabled && document.querySelector("#said").textContent.startsWith("Not connected.")`)
-	b.shot("down")
+	b.accessible("down")
 	other := w.A.Ask("s1", "r1", "c2")
 	b.network(false)
 	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelectorAll(".row").length === 2`)

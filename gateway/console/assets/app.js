@@ -112,10 +112,10 @@ function progressed({ id, line }) {
   if (!log) { later(); return; }
   if (log.querySelector(`[data-n="${CSS.escape(n)}"]`)) return;
   const end = log.scrollHeight - log.scrollTop - log.clientHeight < 40;
-  const li = document.createElement('li');
-  li.dataset.n = n;
-  li.textContent = line.text;
-  log.append(li);
+  const p = document.createElement('p');
+  p.dataset.n = n;
+  p.textContent = line.text;
+  log.append(p);
   if (end) log.scrollTop = log.scrollHeight;
 }
 
