@@ -5,6 +5,7 @@ import (
 
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/toolcall"
@@ -91,4 +92,33 @@ func TestWrongClock(t *testing.T) {
 	b.goTo(callPath(openOf(w, "refund")[0]))
 	b.until(`document.querySelector("#head [data-until]").innerText.startsWith("24m") && document.querySelector(".row .ends").innerText.startsWith("24m")`)
 	b.until(`!document.querySelector("#bar [data-do=approve]").hasAttribute("aria-disabled")`)
+}
+
+// A text that was not sent is there when the person opens the form again, until they send it.
+func TestUnsentText(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	w.A.Ask("s1", "r1", "c1")
+	second := w.A.Ask("s1", "r1", "c2")
+	b.goTo(callPath(second))
+	b.press("r")
+	b.write("#feedback", "not today")
+	b.press(kb.Escape)
+	b.gone("#panel")
+	b.press("e")
+	b.write("#input", `{"to":"acme","amount":7}`)
+	b.click(".rows li:nth-child(1) .row")
+	b.until(`document.querySelector(".strip").innerText.includes("call c1")`)
+	b.press("r")
+	b.until(`document.querySelector("#feedback").value === ""`)
+	b.click(".rows li:nth-child(2) .row")
+	b.until(`document.querySelector(".strip").innerText.includes("call c2")`)
+	b.press("e")
+	b.see("Runs when you approve it.")
+	b.press(kb.Escape)
+	b.gone("#panel")
+	b.press("r")
+	b.until(`document.querySelector("#feedback").value === "not today"`)
+	b.send()
+	b.see("You rejected", "not today")
 }

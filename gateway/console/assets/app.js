@@ -167,9 +167,29 @@ function pin() {
   history.replaceState(history.state, '', url);
 }
 
+const unsent = new Map(); // what a person wrote and did not send, by form and field
+
+const nameOf = (area) => area.form?.id === 'panel' && area.form.dataset.form && `${$('main').dataset.call} ${area.form.dataset.form} ${area.id}`;
+
+function keepText(area) {
+  const name = nameOf(area);
+  if (!name) return;
+  if (area.value === area.defaultValue) unsent.delete(name); else unsent.set(name, area.value);
+}
+
+function restoreTexts() {
+  for (const area of document.querySelectorAll('#panel textarea')) {
+    const text = unsent.get(nameOf(area));
+    if (text === undefined || area.value !== area.defaultValue) continue;
+    area.value = text;
+    if (area.dataset.check) checkLater(area);
+  }
+}
+
 /** Prepares new parts of a page. */
 function ready() {
   pin();
+  restoreTexts();
   prepareAudit(say);
   inbox.ready();
   tick(expired);
@@ -206,10 +226,12 @@ async function check(area) {
 async function send(form, submitter) {
   if (sending || opening || !stream.live) return;
   const body = new URLSearchParams(new FormData(form, submitter)); // guard disables the button
+  const names = [...form.querySelectorAll('textarea')].map(nameOf);
   sending = true;
   guard();
   await go(form.action, { options: { method: 'POST', body } });
   sending = false;
+  if (!form.isConnected) for (const name of names) unsent.delete(name);
   ready();
   land();
   const text = document.querySelector('#flash .flash')?.firstChild?.textContent;
@@ -260,6 +282,7 @@ document.addEventListener('submit', (e) => {
 let typing;
 document.addEventListener('input', (e) => {
   if (e.target.dataset.check) checkLater(e.target);
+  if (e.target.matches('textarea')) keepText(e.target);
   const form = e.target.form;
   if (isFilter(form)) { clearTimeout(typing); typing = setTimeout(() => filterNow(form), e.target.matches('select, [type=checkbox], [type=radio]') ? 0 : 250); }
 });
