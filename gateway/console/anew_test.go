@@ -65,6 +65,9 @@ func TestSlowPage(t *testing.T) {
 	b.goTo(callPath(first) + "&do=approve")
 	b.until(`!document.querySelector("#panel .main-action").disabled`)
 	eval[bool](b, `((f) => { window.sent = 0; window.fetch = (u, o) => o?.method ? (window.sent++, f(u, o)) : new Promise((go) => { window.arrive = () => { window.fetch = f; go(f(u, o)); }; }); })(window.fetch), true`)
+	b.press("j") // a request that never gets a reply
+	b.until(`window.arrive && document.querySelector("#panel .main-action").disabled`)
+	eval[bool](b, `(delete window.arrive, true)`)
 	b.do(chromedp.Focus(chromedp.CSS(".rows li:nth-child(2) .row")))
 	b.press("a")
 	b.until(`window.arrive && document.querySelector("#panel .main-action").disabled`)

@@ -14,7 +14,8 @@ const say = (text) => { $('said').textContent = ''; requestAnimationFrame(() => 
 const seen = new Set(); // digests of what was on the screen to the end of its arguments
 let visit = 0; // counts page requests: a reply to an older one is dropped
 let sending = false;
-let opening = 0; // page requests without a reply: until then the form on the screen is not the one that the person asked for
+let awaited = 0; // the last page request without a reply; until then the form on the screen is not the one that the person asked for
+const opening = () => awaited > 0 && awaited === visit;
 
 // Whether it is the log-in page, or another person's after a login in another tab.
 const isOthers = (doc) => !doc.querySelector('#main[data-page]') || doc.body.dataset.who !== document.body.dataset.who;
@@ -22,10 +23,10 @@ const isOthers = (doc) => !doc.querySelector('#main[data-page]') || doc.body.dat
 /** Opens a page of this server without a full load. */
 async function go(url, { push = true, focus = true, options } = {}) {
   const mine = ++visit;
-  opening++;
+  awaited = mine;
   guard();
   try {
-    const page = await ask(url, options).finally(() => { opening--; guard(); });
+    const page = await ask(url, options).finally(() => { if (awaited === mine) awaited = 0; guard(); });
     if (mine !== visit) return;
     if (isOthers(page.doc)) { location.href = page.url; return; }
     const hash = new URL(url, location).hash;
@@ -140,7 +141,7 @@ function guard() {
     const unseen = el.closest('.do-approve') && !seen.has(digest());
     if (el.tagName === 'A') {
       if (off) el.setAttribute('aria-disabled', 'true'); else el.removeAttribute('aria-disabled');
-    } else el.disabled = off || opening > 0 || Boolean(unseen) || Boolean(document.querySelector('#verdict .faults'));
+    } else el.disabled = off || opening() || Boolean(unseen) || Boolean(document.querySelector('#verdict .faults'));
   }
   if ($('unseen')) $('unseen').hidden = seen.has(digest());
 }
@@ -160,7 +161,7 @@ function watchEnd() {
 // Puts the digest of the form's request into the address: after the request has
 // changed, a reload shows that, and not a form for the new request.
 function pin() {
-  if (opening) return; // the address is that of another page
+  if (opening()) return; // the address is that of another page
   const url = new URL(location);
   if (!digest() || !url.searchParams.get('do') || url.searchParams.has('digest') || ($('panel').dataset.form ?? 'stale').endsWith('stale')) return;
   url.searchParams.set('digest', digest());
@@ -224,7 +225,7 @@ async function check(area) {
 }
 
 async function send(form, submitter) {
-  if (sending || opening || !stream.live) return;
+  if (sending || opening() || !stream.live) return;
   const body = new URLSearchParams(new FormData(form, submitter)); // guard disables the button
   const names = [...form.querySelectorAll('textarea')].map(nameOf);
   sending = true;
