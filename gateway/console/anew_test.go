@@ -1,8 +1,10 @@
 package console_test
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -124,4 +126,31 @@ func TestUnsentText(t *testing.T) {
 	b.until(`document.querySelector("#feedback").value === "not today"`)
 	b.send()
 	b.see("You rejected", "not today")
+}
+
+// The second click of a double click on the button that opens a form does not send the form, which
+// has its button in the same place on a phone.
+func TestDoubleClick(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	click := func(selector string, count int64) {
+		t.Helper()
+		b.until(fmt.Sprintf(`!document.querySelector(%q).disabled`, selector))
+		at := eval[[]float64](b, fmt.Sprintf(`(() => { const r = document.querySelector(%q).getBoundingClientRect(); return [r.x + 9, r.y + 9]; })()`, selector))
+		for _, kind := range []input.DispatchMouseEventType{"mousePressed", "mouseReleased"} {
+			command(b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: kind, X: at[0], Y: at[1], Button: "left", ClickCount: count})
+		}
+	}
+	click(`[data-do="approve"]`, 1)
+	b.until(`document.querySelector("#panel")`)
+	eval[bool](b, `((f) => { window.sent = 0; window.fetch = (u, o) => (o?.method && window.sent++, f(u, o)); })(window.fetch), true`)
+	click("#panel .main-action", 2)
+	if sent := eval[int](b, `window.sent`); sent != 0 {
+		t.Fatal("a double click opens the form and sends it")
+	}
+	click("#panel .main-action", 1)
+	b.see("You approved")
+	w.A.Finished(k)
 }

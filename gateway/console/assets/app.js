@@ -257,6 +257,10 @@ const isFilter = (form) => form && (form.id === 'filter' || 'filter' in form.dat
 // ---- events of the page
 
 document.addEventListener('click', (e) => {
+  if (e.detail > 1 && e.target.closest('#panel button')) { // of a double click, whose first click opened the form
+    e.preventDefault();
+    return;
+  }
   const a = e.target.closest('a[href]');
   if (!a || e.defaultPrevented || e.button || e.ctrlKey || e.metaKey || e.shiftKey || e.altKey) return;
   const url = new URL(a.href);
