@@ -52,6 +52,7 @@ let going = false; // g was pressed: the next key names a page
 export function listen() {
   document.addEventListener('keydown', (e) => {
     if (e.isComposing || document.querySelector('dialog[open]')) return;
+    if (e.repeat && e.key === 'Enter' && (e.ctrlKey || e.metaKey || !writes(e.target))) { e.preventDefault(); return; } // what opened a form must not send it
     if (e.key === 'Enter' && (e.ctrlKey || e.metaKey)) {
       const go = document.querySelector(e.shiftKey ? '#panel .next-action' : '.main-action');
       if (go && !go.disabled) { e.preventDefault(); go.click(); }
