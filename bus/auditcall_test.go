@@ -1,14 +1,18 @@
 package bus_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -88,4 +92,67 @@ func TestAuditOverNATS(t *testing.T) {
 			t.Errorf("a %s reads records: %v", role, err)
 		}
 	}
+}
+
+// A login of an engine without its keys can store records that no engine wrote, and a checkpoint
+// covers everything that is stored. Nevertheless, no receipt or export proves them.
+func TestForgedCallIsNotProved(t *testing.T) {
+	forger := newWorld(t)
+	theirs := bustest.LedgerOf(t, forger.Journal("test"))
+	forger.engine(bus.ServiceOptions{Ledger: theirs})
+	bot, ann := forger.client(toolcall.RoleRuntime, "bot"), forger.client(toolcall.RoleApprover, "ann")
+	c := propose(t, bot, toolCall("c1", pay, `{"n":1}`))[0]
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseReject}); err != nil {
+		t.Fatal(err)
+	}
+	forged, err := journal.CallRecords(t.Context(), theirs, c.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	w := newWorld(t)
+	l := bustest.LedgerOf(t, w.Journal("test"))
+	for seq := range forged[len(forged)-1].Seq { // the session, and the call
+		bustest.Store(t, w.Conn("forger"), bustest.Genuine(t, forger.Conn("forger"), "ASKANCE_test", seq+1))
+	}
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := journal.Covering(t.Context(), l, []uint64{forged[0].Seq, forged[len(forged)-1].Seq})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt, err := proof.MakeReceipt(c.Key, forged, sealed, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := receipt.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := toolcall.NewKeySet(w.Keys().Public())
+	if checked, err := proof.CheckReceipt(b, keys, nil); err == nil {
+		t.Errorf("a receipt proves that %s responded %s", checked.Story.Votes[0].By, checked.Story.Votes[0].Kind)
+	}
+	for name, marked := range map[string]bool{"the journal": true, "an export without the marks of its reader": false} {
+		if r := bustest.VerifyWith(t, reader{l, marked}, keys); len(r.Findings) != int(r.Records) || slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind != proof.Inserted }) {
+			t.Errorf("%s has %d records that no engine wrote, and the findings %v", name, r.Records, r.Findings)
+		}
+	}
+}
+
+// reader reads a journal, and removes the marks of records that no engine wrote unless marked is set.
+type reader struct {
+	journal.Auditing
+	marked bool
+}
+
+func (r reader) Records(ctx context.Context, q bus.RecordsRequest) (bus.RecordsReply, error) {
+	rep, err := r.Auditing.Records(ctx, q)
+	for i := range rep.Records {
+		if !r.marked {
+			rep.Records[i].Invalid, rep.Records[i].Altered = "", false
+		}
+	}
+	return rep, err
 }

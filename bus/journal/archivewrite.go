@@ -191,7 +191,7 @@ func (s *signedEntries) compare(ctx context.Context, r *proof.Record) error {
 			}
 		}
 	}
-	if s.sealed == nil || s.entries[r.Seq-s.sealed.Checkpoint.From].Leaf() != r.Leaf() {
+	if s.sealed == nil || !s.entries[r.Seq-s.sealed.Checkpoint.From].Signs(r.Subject, r.Content()) {
 		return &message.Error{Code: message.CodeDamaged, Op: "archive", What: fmt.Sprintf("record %d is not the signed one", r.Seq), Hint: "look with askance audit verify; nothing was deleted"}
 	}
 	return nil

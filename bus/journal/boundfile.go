@@ -130,15 +130,15 @@ func (f boundFile) check(ctx context.Context, h boundHead) (*proof.Checkpoint, e
 	if err != nil {
 		return nil, err
 	}
-	if entries[h.Seq-sealed.Checkpoint.From].Leaf() != h.Leaf {
-		return nil, fmt.Errorf("checkpoint %d signs another record %d", h.Checkpoint, h.Seq)
-	}
 	last, err := j.store.getSeq(ctx, h.Seq)
 	if err != nil {
 		return nil, fmt.Errorf("record %d is not readable: %w", h.Seq, err)
 	}
 	if leafOf(last) != h.Leaf {
 		return nil, fmt.Errorf("record %d differs from the one that it names", h.Seq)
+	}
+	if !entries[h.Seq-sealed.Checkpoint.From].Signs(last.subject, entryOf(last).Content) {
+		return nil, fmt.Errorf("checkpoint %d signs another record %d", h.Checkpoint, h.Seq)
 	}
 	return &sealed.Checkpoint, nil
 }

@@ -97,7 +97,7 @@ func (c *chain) leafAt(ctx context.Context, key toolcall.Key, seq uint64) (proof
 }
 
 func leafOf(m stored) proof.Hash {
-	return proof.Leaf(m.subject, proof.Content(provedHeader(m.header), m.data))
+	return entryOf(m).Leaf()
 }
 
 // provedHeader returns the headers that a reader checks; it may return h. The server adds

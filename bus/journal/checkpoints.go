@@ -44,16 +44,16 @@ func (n newest) archiveCount() uint64 { return cmp.Or(n.checkpoint, &proof.Check
 
 func (n newest) lastSequence() uint64 { return cmp.Or(n.checkpoint, &proof.Checkpoint{}).To }
 
-// lastLeaf returns the leaf of the last signed record.
-func (n newest) lastLeaf() proof.Hash {
+// lastEntry returns the entry of the last signed record, or one without a subject.
+func (n newest) lastEntry() proof.Entry {
 	if n.sealed == nil {
-		return proof.Hash{}
+		return proof.Entry{}
 	}
 	entries, err := n.sealed.Entries()
-	if err != nil || len(entries) == 0 || entries[len(entries)-1].Subject == "" {
-		return proof.Hash{}
+	if err != nil || len(entries) == 0 {
+		return proof.Entry{}
 	}
-	return entries[len(entries)-1].Leaf()
+	return entries[len(entries)-1]
 }
 
 // newestSearch finds the last checkpoint, from the last message to earlier ones.

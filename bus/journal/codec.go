@@ -161,6 +161,12 @@ func (c codec) isGenuine(m stored) bool {
 	return err == nil && s.IsRecord() && c.checkMAC(s, m) == nil
 }
 
+// isForeign reports whether no engine of this space wrote a message. Streamed events have no MAC.
+func (c codec) isForeign(m stored) bool {
+	s, err := bus.ParseSubject(m.subject)
+	return err != nil || s.Kind != bus.KindEvent && c.checkMAC(s, m) != nil
+}
+
 // decodeEvent decodes a streamed event into r. Events have no MAC: only engines can
 // publish them, and they change no call.
 func (c codec) decodeEvent(r *toolcall.JournalEntry, s bus.Subject, m stored) {

@@ -217,14 +217,17 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 	if x.Records == 0 {
 		return nil
 	}
+	signed := x.last.lastEntry()
 	for _, look := range []struct {
-		seq  uint64
-		leaf proof.Hash
-		what string
+		seq    uint64
+		isThat func(m stored) bool
+		what   string
 	}{
-		{x.last.lastSequence(), x.last.lastLeaf(), "that the last checkpoint signed"},
-		{high.seq, high.leaf, "that was acknowledged"},
-		{x.Last, proof.Hash{}, "at the end"},
+		{x.last.lastSequence(), func(m stored) bool {
+			return signed.Subject == "" || signed.Signs(m.subject, entryOf(m).Content)
+		}, "that the last checkpoint signed"},
+		{high.seq, func(m stored) bool { return high.leaf.IsZero() || leafOf(m) == high.leaf }, "that was acknowledged"},
+		{x.Last, func(stored) bool { return true }, "at the end"},
 	} {
 		if look.seq == 0 || look.seq > x.Last || look.seq < x.First || x.missing.has(look.seq, look.seq) {
 			continue
@@ -237,7 +240,7 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 			}
 		case err != nil:
 			return jsapi.Error("check journal", fmt.Sprintf("record %d", look.seq), err)
-		case !look.leaf.IsZero() && leafOf(m) != look.leaf:
+		case !look.isThat(m):
 			x.addFlaw(FlawChanged, look.seq, look.seq, "record %d differs from the one %s", look.seq, look.what)
 		case look.seq == x.Last:
 			x.LastAt = m.time

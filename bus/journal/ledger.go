@@ -226,11 +226,19 @@ func (l *Ledger) addPage(ctx context.Context, list *entryList, through uint64) (
 		if err := l.addMissing(ctx, list, m.seq-1); err != nil {
 			return false, err
 		}
-		if !list.add(proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)}) {
+		entry := entryOf(m)
+		if l.j.codec.isForeign(m) {
+			entry = entry.Foreign()
+		}
+		if !list.add(entry) {
 			return false, nil
 		}
 	}
 	return true, l.addMissing(ctx, list, min(seen, through))
+}
+
+func entryOf(m stored) proof.Entry {
+	return proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)}
 }
 
 // addMissing adds empty entries for the sequences up to through, which have no record.

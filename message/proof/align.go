@@ -13,9 +13,13 @@ type slot struct {
 	seq     uint64
 	leaf    Hash
 	subject string
+	content Hash   // of a current record
 	number  uint64 // of the checkpoint, for signed slots
 	invalid string
 }
+
+// foreignLeaf is the leaf that a checkpoint has for a record that no engine wrote.
+func (s slot) foreignLeaf() Hash { return Entry{s.subject, s.content}.Foreign().Leaf() }
 
 // difference is one difference between the signed and the current journal.
 type difference struct {

@@ -65,6 +65,7 @@ func newChains(first uint64, rep *Report) *chains {
 // checked is a record with everything that can be computed from it alone.
 type checked struct {
 	*Record
+	content  Hash
 	leaf     Hash
 	unproved string // what is shown without a proof, if anything
 	withheld bool
@@ -75,7 +76,8 @@ type checked struct {
 }
 
 func checkAlone(r Record) checked {
-	c := checked{Record: &r, leaf: r.Leaf(), unproved: r.findUnproved(), withheld: r.Invalid == "" && r.isWithheld(), link: r.Prev}
+	content := r.Content()
+	c := checked{Record: &r, content: content, leaf: Leaf(r.Subject, content), unproved: r.findUnproved(), withheld: r.Invalid == "" && r.isWithheld(), link: r.Prev}
 	if r.Entity == "" || r.Invalid != "" {
 		return c
 	}

@@ -169,6 +169,19 @@ type Entry struct {
 	Content Hash
 }
 
+// Foreign returns the entry of a record that no engine wrote. It has another leaf than the record,
+// so that a checkpoint says that the record was stored, and proves nothing that the record says.
+func (e Entry) Foreign() Entry {
+	e.Content = sha256.Sum256(append([]byte(foreignDomain), e.Content[:]...))
+	return e
+}
+
+// Signs reports whether a checkpoint with this entry covers a record, by its subject and content.
+func (e Entry) Signs(subject string, content Hash) bool {
+	record := Entry{Subject: subject, Content: content}
+	return e == record || e == record.Foreign()
+}
+
 // Leaf is the leaf of the record.
 func (e Entry) Leaf() Hash {
 	if e.Subject == "" {

@@ -30,7 +30,9 @@
 //     Nats- count.
 //   - Its leaf is the RFC 6962 leaf hash (a zero byte before the rest) of
 //     "askance-record-v1", a line feed, text(subject) and the content. The leaf of a
-//     sequence without a record is that of "askance-absent-v1" and a line feed.
+//     sequence without a record is that of "askance-absent-v1" and a line feed. In a
+//     checkpoint, a record that no engine wrote has instead of its content the hash of
+//     "askance-foreign-v1", a line feed, and the content: its leaf proves nothing.
 //   - An event record's prev has the sequence and the leaf of the one before it in its
 //     entity, as sha256: and hexadecimal digits; the first has "prev":{"seq":0}.
 //   - A checkpoint covers the sequences from_seq to to_seq, at most 4096, with subject

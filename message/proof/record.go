@@ -130,6 +130,7 @@ const (
 	contentDomain = "askance-content-v1\n"
 	recordDomain  = "askance-record-v1\n"
 	absentDomain  = "askance-absent-v1\n"
+	foreignDomain = "askance-foreign-v1\n"
 )
 
 // Content hashes the headers that count and the body of a message. Each part is prefixed with

@@ -244,7 +244,7 @@ func (v *verifier) addRecord(r *checked) {
 			return
 		}
 	}
-	v.is = append(v.is, slot{seq: r.Seq, leaf: r.leaf, subject: r.Subject, invalid: r.Invalid})
+	v.is = append(v.is, slot{seq: r.Seq, leaf: r.leaf, subject: r.Subject, content: r.content, invalid: r.Invalid})
 }
 
 // addDoubt stores a finding that a checkpoint may still explain.
@@ -270,7 +270,7 @@ func (v *verifier) checkWhole() error {
 			}
 		case v.was[0].seq < v.rep.First:
 			v.skipPurged()
-		case len(v.is) > 0 && v.was[0].leaf == v.is[0].leaf:
+		case len(v.is) > 0 && v.isSigned(&v.is[0], func(leaf Hash) bool { return leaf == v.was[0].leaf }):
 			v.was, v.is = v.was[1:], v.is[1:]
 		default:
 			if err := v.findDifferences(); err != nil {
@@ -278,6 +278,22 @@ func (v *verifier) checkWhole() error {
 			}
 		}
 	}
+}
+
+// isSigned reports whether a checkpoint signed a record, perhaps as one that no engine wrote. It
+// then gives the record the signed leaf, and reports it unless its reader does.
+func (v *verifier) isSigned(s *slot, signed func(Hash) bool) bool {
+	if signed(s.leaf) {
+		return true
+	}
+	foreign := s.foreignLeaf()
+	if !signed(foreign) {
+		return false
+	}
+	if s.leaf = foreign; s.invalid == "" {
+		v.add(Finding{Kind: Inserted, Seq: s.seq, Subject: s.subject, What: "no engine wrote it, according to the checkpoint that covers it"})
+	}
+	return true
 }
 
 // findDifferences reads ahead and resolves the differences.
@@ -290,6 +306,13 @@ func (v *verifier) findDifferences() error {
 		return err
 	}
 	was, is := v.was[:min(len(v.was), window)], v.is[:min(len(v.is), window)]
+	leaves := make(map[Hash]bool, len(was))
+	for i := range was {
+		leaves[was[i].leaf] = true
+	}
+	for i := range is {
+		v.isSigned(&is[i], func(leaf Hash) bool { return leaves[leaf] })
+	}
 	if v.wasEnd && len(is) > len(was) && len(was) < window { // records after the last checkpoint are not insertions
 		is = is[:countCandidates(was, is, signed)]
 	}
@@ -420,7 +443,7 @@ func (v *verifier) checkSelection() error {
 		case v.was[0].seq != s.seq:
 			v.known[s.seq] = true
 			v.add(difference{kind: Inserted, is: s}.finding())
-		case v.was[0].leaf != s.leaf:
+		case !v.isSigned(&s, func(leaf Hash) bool { return leaf == v.was[0].leaf }):
 			v.known[s.seq] = true
 			v.add(difference{kind: Changed, was: v.was[0], is: s}.finding())
 		}

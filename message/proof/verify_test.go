@@ -44,7 +44,7 @@ func name(subject string) string { return strings.TrimSuffix(subject, ".f") }
 func (j *journal) write(call string, text string) {
 	link := &toolcall.Link{}
 	for _, r := range slices.Backward(j.records) {
-		if r.Entity == call {
+		if r.Entity == call && r.Invalid == "" {
 			link = proof.LinkTo(r.Seq, r.Leaf())
 			break
 		}
@@ -91,7 +91,11 @@ func (j *journal) seal(size int) {
 		var entries []proof.Entry
 		for seq := c.From; seq <= j.last && len(entries) < size; seq++ {
 			r := j.records[seq-1]
-			entries = append(entries, proof.Entry{Subject: r.Subject, Content: r.Content()})
+			entry := proof.Entry{Subject: r.Subject, Content: r.Content()}
+			if r.Invalid != "" {
+				entry = entry.Foreign()
+			}
+			entries = append(entries, entry)
 		}
 		if len(entries) == 0 {
 			return
