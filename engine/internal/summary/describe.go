@@ -1,6 +1,7 @@
 package summary
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -188,8 +189,8 @@ func fetchText(args arguments, name, url string) string {
 
 // listArguments lists the tool and its arguments: first those that the schema requires, then
 // those that it declares, the others in the order of the call, and last those that are hidden.
+// It sorts args.
 func listArguments(s *permission.Schema, tool string, args arguments) string {
-	sorted := slices.Clone(args)
 	if order := s.Arguments(); len(order) > 0 {
 		place := func(m strictjson.Member) int {
 			if i := slices.Index(order, m.Name); i >= 0 {
@@ -197,16 +198,16 @@ func listArguments(s *permission.Schema, tool string, args arguments) string {
 			}
 			return len(order)
 		}
-		slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return place(a) - place(b) })
+		slices.SortStableFunc(args, func(a, b strictjson.Member) int { return place(a) - place(b) })
 	}
 	hidden := func(m strictjson.Member) int { // last, because the end of the line may be cut
-		if describeValue(m.Value) == redacted {
+		if bytes.Contains(m.Value, []byte("redacted")) && describeValue(m.Value) == redacted {
 			return 1
 		}
 		return 0
 	}
-	slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return hidden(a) - hidden(b) })
-	parts := namesAndValues(sorted, describeValue)
+	slices.SortStableFunc(args, func(a, b strictjson.Member) int { return hidden(a) - hidden(b) })
+	parts := namesAndValues(args, describeValue)
 	if len(parts) == 0 {
 		return tool
 	}
