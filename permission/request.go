@@ -210,29 +210,17 @@ type Limits struct {
 	InputDepth int
 }
 
-// The default limits on an input.
-const (
-	usualBytes = 256 << 10
-	usualDepth = 32
-)
-
 // DefaultLimits apply where Options.Limits is zero. Kubernetes allows its CEL rules 100 times this
 // cost per rule; these rules run for every single call.
 var DefaultLimits = Limits{
 	RuleCost:     10_000,
 	DecisionCost: 1_000_000,
 	Deadline:     50 * time.Millisecond,
-	InputBytes:   usualBytes,
-	InputDepth:   usualDepth,
+	InputBytes:   256 << 10,
+	InputDepth:   32,
 }
 
-// usualInput are the input limits of DefaultLimits, built once.
-var usualInput = []strictjson.Option{strictjson.MaxBytes(usualBytes), strictjson.MaxDepth(usualDepth)}
-
 func (l Limits) ofInput() []strictjson.Option {
-	if l.InputBytes == usualBytes && l.InputDepth == usualDepth {
-		return usualInput
-	}
 	return []strictjson.Option{strictjson.MaxBytes(l.InputBytes), strictjson.MaxDepth(l.InputDepth)}
 }
 

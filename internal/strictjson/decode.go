@@ -2,6 +2,7 @@ package strictjson
 
 import (
 	"bytes"
+	"cmp"
 	stdjson "encoding/json"
 	"fmt"
 	"reflect"
@@ -447,34 +448,18 @@ const (
 const hardMaxDepth = 10_000
 
 // An Option changes a limit.
-type Option func(limits) limits
+type Option struct{ limits } // zero members change nothing
 
 // MaxBytes accepts inputs of up to n bytes. n < 1 leaves the default.
-func MaxBytes(n int) Option {
-	return func(l limits) limits {
-		if n > 0 {
-			l.bytes = n
-		}
-		return l
-	}
-}
+func MaxBytes(n int) Option { return Option{limits{bytes: max(n, 0)}} }
 
 // MaxDepth accepts up to n objects and arrays within each other, at most
 // 10,000. n < 1 leaves the default.
-func MaxDepth(n int) Option {
-	return func(l limits) limits {
-		if n > 0 {
-			l.depth = min(n, hardMaxDepth)
-		}
-		return l
-	}
-}
+func MaxDepth(n int) Option { return Option{limits{depth: min(max(n, 0), hardMaxDepth)}} }
 
 // KeepBigIntegers decodes integers that do not fit int64 into an any as encoding/json's
 // Number, digit for digit, instead of refusing them. [Marshal] writes them unchanged.
-func KeepBigIntegers() Option {
-	return func(l limits) limits { l.keepBig = true; return l }
-}
+func KeepBigIntegers() Option { return Option{limits{keepBig: true}} }
 
 // limits is the result of the options.
 type limits struct {
@@ -486,7 +471,7 @@ type limits struct {
 func limitsOf(opts []Option) limits {
 	l := limits{bytes: DefaultMaxBytes, depth: DefaultMaxDepth}
 	for _, o := range opts {
-		l = o(l)
+		l = limits{cmp.Or(o.bytes, l.bytes), cmp.Or(o.depth, l.depth), o.keepBig || l.keepBig}
 	}
 	return l
 }

@@ -78,8 +78,8 @@ type Operation struct {
 
 	request, reply reflect.Type
 	version        []int // the field of the request's version; nil if none
-	decode         func(parts [][]byte, options []strictjson.Option) (any, error)
-	decodeReply    func([]byte, []strictjson.Option) (any, error)
+	decode         func(parts [][]byte, limit strictjson.Option) (any, error)
+	decodeReply    func([]byte, strictjson.Option) (any, error)
 	hold           func(request any, longest int64) any
 	halve          func(request, reply any) (any, bool)
 	check          func(request any) error
@@ -114,18 +114,18 @@ func Define[Req, Rep any](o Operation) Op[Req, Rep] {
 	if f, ok := o.request.FieldByName("V"); ok {
 		o.version = f.Index
 	}
-	o.decode = func(parts [][]byte, options []strictjson.Option) (any, error) {
+	o.decode = func(parts [][]byte, limit strictjson.Option) (any, error) {
 		var r Req
 		for _, p := range parts {
-			if err := strictjson.Unmarshal(p, &r, options...); err != nil {
+			if err := strictjson.Unmarshal(p, &r, limit); err != nil {
 				return nil, err
 			}
 		}
 		return r, nil
 	}
-	o.decodeReply = func(data []byte, options []strictjson.Option) (any, error) {
+	o.decodeReply = func(data []byte, limit strictjson.Option) (any, error) {
 		var r Rep
-		err := strictjson.UnmarshalOpen(data, &r, options...)
+		err := strictjson.UnmarshalOpen(data, &r, limit)
 		return r, err
 	}
 	return Op[Req, Rep]{&o}
@@ -197,12 +197,12 @@ func (o *Operation) Version(request any) int {
 // Decode strictly decodes a request of at most most bytes. Later parts add members to earlier
 // ones.
 func (o *Operation) Decode(most int, parts ...[]byte) (any, error) {
-	return o.decode(parts, []strictjson.Option{strictjson.MaxBytes(most)})
+	return o.decode(parts, strictjson.MaxBytes(most))
 }
 
 // DecodeReply decodes a reply of at most most bytes, ignoring unknown members.
 func (o *Operation) DecodeReply(most int, data []byte) (any, error) {
-	return o.decodeReply(data, []strictjson.Option{strictjson.MaxBytes(most)})
+	return o.decodeReply(data, strictjson.MaxBytes(most))
 }
 
 // Hold limits how long a request may be held, if its operation holds requests.
