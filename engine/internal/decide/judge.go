@@ -142,12 +142,12 @@ const laterDenial = "the policy now denies it; the reason is hidden with the arg
 func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decision, bool) {
 	c := s.Call
 	same := c.Decision != nil && c.Decision.Bundle == j.policy.Hash()
+	if same && len(c.Decision.Recheck) == 0 && s.Now.Sub(c.UpdatedAt).Abs() < decisionHolds { // a clock may have been set back
+		return permission.Decision{}, false
+	}
 	req := j.Request(s)
 	if c.Decision != nil {
 		req.Recheck = c.Decision.Recheck
-	}
-	if same && len(req.Recheck) == 0 && s.Now.Sub(c.UpdatedAt).Abs() < decisionHolds { // a clock may have been set back
-		return permission.Decision{}, false
 	}
 	d, denied := j.policy.Denied(ctx, req)
 	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
