@@ -69,10 +69,9 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 		defer stop()
 	}
 	alive, stopBeats := context.WithCancel(context.WithoutCancel(handlers))
-	lines := newReporter(a.report)
-	beats, told := make(chan struct{}), make(chan struct{})
+	lines := reporter{ctx: alive, send: a.report}
+	beats := make(chan struct{})
 	go func() { defer close(beats); a.beat(alive, leave) }()
-	go func() { defer close(told); lines.run(alive) }()
 	defer func() { stopBeats(); <-beats }()
 
 	begin := func() error {
@@ -91,7 +90,6 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 	})
 	began := a.began.Load()
 	lines.close()
-	<-told
 	a.logRun(res, err)
 	stopping := res.State == message.ToolResultInterrupted && errors.Is(context.Cause(ctx), ErrStopping)
 	switch {
@@ -291,17 +289,15 @@ const (
 // handler never waits for the network. Lines are numbered when they are reported: a gap
 // shows that lines were dropped, always the oldest.
 type reporter struct {
+	ctx  context.Context //nolint:containedctx // ends when the heartbeats do
 	send func(ctx context.Context, n int, text string) error
-	wake chan struct{} // one token: there are lines, or closed changed
+	runs sync.WaitGroup // of run, from the first line on
+	wake chan struct{}  // one token: there are lines, or closed changed; nil until the first line
 
 	mu     sync.Mutex // guards what follows
 	n      int        // lines reported so far
 	lines  []string   // the last reported lines, not yet sent
 	closed bool
-}
-
-func newReporter(send func(context.Context, int, string) error) *reporter {
-	return &reporter{send: send, wake: make(chan struct{}, 1)}
 }
 
 // add takes a line. It never blocks.
@@ -311,25 +307,29 @@ func (r *reporter) add(text string) {
 	if r.closed {
 		return
 	}
-	r.n++
+	if r.n++; r.wake == nil {
+		r.wake = make(chan struct{}, 1)
+		r.runs.Go(r.run)
+	}
 	if r.lines = append(r.lines, text); len(r.lines) > progressKept {
 		r.lines = r.lines[1:]
 	}
 	r.signal()
 }
 
-// close makes run return after the remaining lines were sent, or could not be sent.
+// close returns after the remaining lines were sent, or could not be sent.
 func (r *reporter) close() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.closed = true
 	r.signal()
+	r.mu.Unlock()
+	r.runs.Wait()
 }
 
 func (r *reporter) signal() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // the token is already there
+	default: // the token is already there, or nothing runs
 	}
 }
 
@@ -345,9 +345,9 @@ func (r *reporter) take() (n int, text string, ok, closed bool) {
 	return n, text, true, r.closed
 }
 
-// run sends until the reporter is closed and empty, or ctx ends.
-func (r *reporter) run(ctx context.Context) {
-	pace := time.NewTicker(progressEvery)
+// run sends until the reporter is closed and empty, or its context ends.
+func (r *reporter) run() {
+	ctx, pace := r.ctx, time.NewTicker(progressEvery)
 	defer pace.Stop()
 	for ctx.Err() == nil {
 		n, text, ok, closed := r.take()

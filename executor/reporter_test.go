@@ -29,14 +29,11 @@ func (t *told) send(ctx context.Context, i int, text string) error {
 
 func report(t *testing.T, n *told, f func(*reporter)) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newReporter(n.send)
-		done := make(chan struct{})
-		go func() { defer close(done); r.run(t.Context()) }()
+		r := &reporter{ctx: t.Context(), send: n.send}
 		f(r)
 		begun := time.Now()
 		r.close()
 		r.add("too late")
-		<-done
 		took = time.Since(begun)
 	})
 	return took
