@@ -159,7 +159,8 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 	case errors.Is(err, message.ErrUnavailable): // another engine may know the key, so this one ends nothing
 		return revoked, "", err
 	default:
-		revoked.Reason = "a signature no longer counts: " + message.AsError("", err).What
+		bad := message.AsError("", err)
+		revoked.Reason = "an approval no longer counts: " + bad.Op + ": " + bad.What
 		return revoked, revoked.Reason, nil
 	}
 	revoked.Reason, err = at.standing.EndedReason(ctx, c)

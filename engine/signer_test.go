@@ -236,7 +236,7 @@ func TestSignatureEnds(t *testing.T) {
 		t.Run("before the others have approved "+name, func(t *testing.T) {
 			signed(t, tool, func(h *hours, approve func(string, time.Duration) error) {
 				wantNoErr(h.T, approve("ann", time.Minute))
-				if err := approve("ann", time.Hour); err != nil {
+				if err := approve("ann", time.Minute); err != nil {
 					h.Errorf("the same vote again: %v", err)
 				}
 				h.after(time.Minute)
@@ -456,6 +456,18 @@ func TestRememberWithoutARemovedKey(t *testing.T) {
 		if n := len(w.after(0).StandingApprovals); n != 1 {
 			t.Errorf("%d standing approvals, want 1", n)
 		}
+	})
+}
+
+// A person can sign again for longer, such as until the others have time.
+func TestSignForLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorld(t)
+		w.approve("ann", 1, message.ToolCallAsking)
+		w.after(30 * time.Minute)
+		w.approve("ann", 1, message.ToolCallAsking)
+		w.after(45 * time.Minute) // the first signature has ended
+		w.approve("bob", 2, message.ToolCallSubmitted)
 	})
 }
 

@@ -197,15 +197,16 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 }
 
 // checkLastWord compares a vote with the person's previous vote on this approval request.
-// Repeating a vote changes nothing, unless a signature counts that did not count before.
+// Repeating a vote changes nothing, unless a signature counts that did not count before, or for longer.
 func checkLastWord(_ context.Context, r *response) error {
 	last, voted := r.call.VoteOf(r.vote.By.Name)
 	keys := r.currentKeys()
 	tally, _ := keys.Tally(r.call, r.vote.At)
 	approvesAgain := r.vote.Kind == toolcall.ResponseApprove && last.Kind == r.vote.Kind
+	signsLonger := r.vote.Signature != nil && last.Signature != nil && r.vote.Signature.Until.After(last.Signature.Until)
 	switch {
-	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At), approvesAgain && (tally.Agreed && last.Signature != nil || last.CheckSignature(keys, r.vote.At) != nil):
-		return nil //nolint:nilerr // the earlier approval does not count, so this one may
+	case !voted, last.CanRevise(r.vote.Kind, r.isEdit(), r.vote.At), approvesAgain && (signsLonger || tally.Agreed && last.Signature != nil || last.CheckSignature(keys, r.vote.At) != nil):
+		return nil //nolint:nilerr // the earlier approval does not count, or not for as long
 	case !r.isEdit() && last.Kind == r.vote.Kind && last.Note == r.vote.Note && last.To == r.vote.To && slices.EqualFunc(last.Rules, r.vote.Rules, standing.SameRule) && standing.SameTerms(last.Remember, r.vote.Remember):
 		return store.ErrNoChange
 	}
