@@ -331,3 +331,34 @@ func TestCallThatBeginsDuringTheAnnouncement(t *testing.T) {
 		t.Errorf("a call that began while its reply was archived counts as valid: %+v", a.r)
 	}
 }
+
+// A reply whose records a destination of webhooks has not got yet stays in the journal. Records of
+// failed deliveries are read from the archive.
+func TestArchiveWaitsForWebhooks(t *testing.T) {
+	w := newArchiving(t)
+	o := openOutbox(t, w.j)
+	got, end := follow(t, o, "hook")
+	begun(t, w.Bus, "hook")
+	w.finish(inReply("due", "a"))
+	w.finish(inReply("end", "a"))
+	first := handed(t, got) // its receiver does not answer
+	for range 3 {
+		if err := handed(t, got).Done(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.archive()
+	if n := w.records(); n != 7 { // 3 of half, 2 of due, 2 of end
+		t.Errorf("%d records stay while a delivery is due, want 7", n)
+	}
+	if err := first.Done(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if w.archive(); w.records() != 5 {
+		t.Errorf("%d records stay after the delivery, want 5", w.records())
+	}
+	if r, err := o.Record(t.Context(), first.Record.Seq); err != nil || r.Record == nil || r.Record.ID != first.Record.Record.ID {
+		t.Errorf("the archived record is %+v, %v, want %s", r, err, first.Record.Record.ID)
+	}
+}

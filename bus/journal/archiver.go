@@ -29,7 +29,7 @@ import (
 )
 
 // Retention selects the finished replies to archive. A reply with an open call, an
-// unfinished interrupt or a standing approval in force is never archived.
+// unfinished interrupt, a standing approval in force or a delivery that is due is never archived.
 type Retention struct {
 	// OlderThan is the minimum time since the last record of a reply.
 	OlderThan time.Duration

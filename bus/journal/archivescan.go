@@ -55,6 +55,7 @@ type replyAt struct {
 type replyScan struct {
 	head     uint64 // what is behind is not signed
 	end      uint64
+	sent     uint64 // what is behind waits for a destination of webhooks
 	bytes    uint64 // of the journal
 	sessions map[bus.Token]*sessionRecords
 	replies  map[replyAt]*replyRecords
@@ -81,6 +82,9 @@ func (l archiver) scanReplies(ctx context.Context, progress func(done, all uint6
 		return nil, err
 	}
 	s := newReplyScan()
+	if s.sent, err = l.j.store.deliveredUpTo(ctx); err != nil {
+		return nil, err
+	}
 	s.head, s.end, s.bytes = min(last.lastSequence(), state.LastSeq), state.LastSeq, state.Bytes // what came later is signed, but not read
 	in := l.j.voids.newOrder(0)
 	err = l.j.store.visitRecords(ctx, "archive", 0, state.LastSeq, func(m stored) error {
@@ -195,6 +199,9 @@ func (s *replyScan) noteCall(x *replyRecords, entity bus.Entity, first bool, c *
 func (s *replyScan) isOver(x *replyRecords, now time.Time) bool {
 	if x.keep || x.interrupted || x.open > 0 || len(s.parents[[2]bus.Token{x.session.token, x.reply}]) > 0 || x.lastSequence() >= s.head {
 		return false // the last record stays: it shows that the journal is this one
+	}
+	if x.lastSequence() > s.sent {
+		return false
 	}
 	return !slices.ContainsFunc(x.granted, func(id toolcall.StandingID) bool {
 		sa := s.granted[id]

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,8 @@ const (
 	outboxAtOnce = 64
 	// outboxForgotten is when NATS forgets a destination that no process serves.
 	outboxForgotten = 30 * 24 * time.Hour
+	// kindOutbox marks the consumer of a destination.
+	kindOutbox = "outbox"
 	// MaxOutboxName is the maximum length of a destination's name.
 	MaxOutboxName = 64
 )
@@ -144,7 +147,7 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
 		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
 		FilterSubjects: []string{bus.Subject{Space: o.j.space, Kind: bus.KindRecord}.String(), bus.Subject{Space: o.j.space, Kind: bus.KindWork}.String()}, ReplayPolicy: jetstream.ReplayInstantPolicy,
-		Metadata: map[string]string{metaKind: "outbox", metaSpace: string(o.j.space)},
+		Metadata: map[string]string{metaKind: kindOutbox, metaSpace: string(o.j.space)},
 	})
 	if err != nil {
 		return err
@@ -184,6 +187,24 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 	}
 }
 
+// deliveredUpTo returns the last record up to which every destination has acknowledged all records.
+func (s reader) deliveredUpTo(ctx context.Context) (uint64, error) {
+	st, err := s.lookUpStream(ctx)
+	if err != nil {
+		return 0, jsapi.Error("read destinations", "stream "+s.stream, err)
+	}
+	upTo, list := uint64(math.MaxUint64), st.ListConsumers(ctx)
+	for c := range list.Info() {
+		if c.Config.Metadata[metaKind] == kindOutbox && c.NumPending+uint64(c.NumAckPending) > 0 {
+			upTo = min(upTo, c.AckFloor.Stream)
+		}
+	}
+	if err := list.Err(); err != nil {
+		return 0, jsapi.Error("read destinations", "stream "+s.stream, err)
+	}
+	return upTo, nil
+}
+
 // giveBack stops reading and returns undelivered messages to the queue. If a message of it
 // is lost, the record returns after outboxWait.
 func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
@@ -200,9 +221,14 @@ func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 	_ = o.j.store.nc.FlushWithContext(ctx) // fails only if the connection is lost
 }
 
-// Record reads one event record by its sequence.
+// Record reads one event record by its sequence, also an archived one.
 func (o *Outbox) Record(ctx context.Context, seq uint64) (toolcall.JournalEntry, error) {
 	m, err := o.j.store.getSeq(ctx, seq)
+	if errors.Is(err, errNone) {
+		if m, err = o.j.guard.archives.get(ctx, seq); err == nil {
+			return o.j.codec.decode(ctx, m), nil
+		}
+	}
 	if errors.Is(err, errNone) {
 		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "read a record", What: "the journal has no record " + strconv.FormatUint(seq, 10), Err: err}
 	}

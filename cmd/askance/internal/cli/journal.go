@@ -214,7 +214,8 @@ checkpoints, signs what it moves, and then deletes that from the journal. The fi
 the folder archive of the data folder; with --nats, in the object store
 ASKANCE_ARCHIVE_SPACE of that server, where all engines find them. A reply stays if it has
 a record newer than --older-than or an open call, if it granted a standing approval that is
-in force, or if it has the last record of the journal, which shows that none is missing.
+in force, if a destination of webhooks has not got all of it (NATS forgets one that is not
+served for 30 days), or if it has the last record, which shows that none is missing.
 
 askance audit verify checks journal and files together, askance show reads both, and the
 ids of archived calls and replies cannot be used again. Keep the files: while an .index
