@@ -342,6 +342,15 @@ start of the engine.`,
   askance policy show refund-limit
   askance policy show --version sha256:d99fa30f… --json`,
 		Args: optional(wantArgs(1, "at most one rule")),
+		ValidArgsFunction: completeFirst(func(c *cobra.Command) []string {
+			return plainWords(askLive(env, c, func(ctx context.Context, l *link) (names []string, err error) {
+				text, err := api.PolicyText.Call(ctx, l, api.PolicyTextRequest{V: 1, Bundle: r.Bundle})
+				for _, rule := range text.Rules {
+					names = append(names, rule.Rule)
+				}
+				return names, err
+			}))
+		}),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			r.Rule = onlyArg(args)
 			return nil
@@ -350,7 +359,19 @@ start of the engine.`,
 	}
 	env.cfg.bindClient(c)
 	c.Flags().StringVar(&r.Bundle, "version", "", "hash of an earlier policy (default: the one in force)")
+	completeValue(env, c, "version", versionWords)
 	return c
+}
+
+// versionWords returns the hashes of the policies that the server can show.
+func versionWords(env *environment, c *cobra.Command) []string {
+	return askLive(env, c, func(ctx context.Context, l *link) (hashes []string, err error) {
+		status, err := api.PolicyStatus.Call(ctx, l, struct{}{})
+		for _, v := range status.Versions {
+			hashes = append(hashes, v.Bundle)
+		}
+		return hashes, err
+	})
 }
 
 func policyText(out *term.Out, r api.PolicyTextRequest, t api.PolicyTextReply) string {

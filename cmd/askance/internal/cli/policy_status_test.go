@@ -61,6 +61,12 @@ func TestPolicyStatus(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	}
+	for flag, want := range map[string]string{"": r.ByRule[0].Rule + "\n", "--version": r.Versions[0].Bundle + "\n"} {
+		args := append([]string{"__complete", "policy", "show", "--data", s.data}, strings.Fields(flag)...)
+		if out := ok(t, append(args, "")...); !strings.Contains(out, want) || !strings.Contains(out, ":4\n") {
+			t.Errorf("completion of policy show %s:\n%s", flag, out)
+		}
+	}
 	fails(t, cli.ExitNotFound, "the policy has no rule nope", "policy", "show", "nope", "--data", s.data)
 	write(t, filepath.Join(rules, "rules.yaml"), "rules: [")
 	for look := time.NewTicker(50 * time.Millisecond); ; <-look.C {

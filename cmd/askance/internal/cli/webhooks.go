@@ -101,6 +101,9 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 			}
 			return nil
 		},
+		ValidArgsFunction: func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return g.deadLetterWords(c, args), cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var out api.FateReply
 			if err := g.do(c.Context(), method, deadLettersPath+"/"+url.PathEscape(args[0])+"/"+args[1]+path, &out); err != nil {
@@ -111,6 +114,26 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 			}[out.Fate]+"\n")
 		},
 	}, &g)
+}
+
+// deadLetterWords returns the destinations with dead letters or, after one of them, the numbers of its
+// dead letters.
+func (g gate) deadLetterWords(c *cobra.Command, args []string) (words []string) {
+	var out api.DeadLettersReply
+	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
+	defer cancel()
+	if len(args) > 1 || g.env.prepare(c) != nil || g.do(ctx, http.MethodGet, deadLettersPath, &out) != nil {
+		return nil
+	}
+	for _, l := range out.DeadLetters {
+		switch {
+		case len(args) == 0:
+			words = append(words, l.Destination)
+		case l.Destination == args[0]:
+			words = append(words, strconv.FormatUint(l.Seq, 10))
+		}
+	}
+	return plainWords(slices.Compact(words)) // they are in the order of destinations
 }
 
 // do sends a request to the gateway and decodes the reply.
@@ -178,6 +201,9 @@ reports whether the destination accepted it. This machine sends it, without a se
 and without retries.`,
 		Example: "  askance webhooks test ops-bot --webhooks hooks.yaml",
 		Args:    wantArgs(1, "one destination of the webhooks file"),
+		ValidArgsFunction: completeFirst(func(*cobra.Command) []string {
+			return plainWords(hookfile.Names(file))
+		}),
 		RunE: func(c *cobra.Command, args []string) error {
 			if file == "" {
 				return usagef("--webhooks is missing: pass the webhooks file of askance serve")

@@ -150,6 +150,15 @@ func TestWebhooksCommands(t *testing.T) {
 		t.Errorf("list:\n%s", text)
 	}
 	seq := strconv.FormatUint(l.Seq, 10)
+	for words, want := range map[string]string{"retry": "bot\n", "drop bot": seq + "\n", "drop other": ":4\n", "test --webhooks " + file: "bot\n"} {
+		args := append([]string{"__complete", "webhooks"}, strings.Fields(words)...)
+		if args[2] != "test" {
+			args = append(args, "--data", data)
+		}
+		if out := ok(t, append(args, "")...); !strings.HasPrefix(out, want) {
+			t.Errorf("completion of webhooks %s:\n%s", words, out)
+		}
+	}
 	if out := ok(t, "webhooks", "drop", "bot", seq, "--data", data); out != "Dropped.\n" {
 		t.Errorf("drop: %s", out)
 	}

@@ -53,6 +53,19 @@ func Load(path string) ([]webhook.Destination, error) {
 	return Parse(path, data)
 }
 
+// Names returns the names of the destinations in a file as far as it can be read, without their
+// secrets.
+func Names(path string) (names []string) {
+	var f file
+	data, err := textfile.Read(kind, path, textfile.MaxBytes)
+	if err == nil && textfile.DecodeYAML(data, &f) == nil {
+		for _, e := range f.Destinations {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
 // Parse reads the text of a webhooks file; name is for messages. Errors are
 // *textfile.Error.
 func Parse(name string, data []byte) ([]webhook.Destination, error) {
