@@ -51,6 +51,12 @@ type Journal interface {
 	Durability() string
 }
 
+// AssumingJournal is a Journal that may not know its durability.
+type AssumingJournal interface {
+	// WhyAssumed returns why Durability is only assumed, or "" if it is not.
+	WhyAssumed() string
+}
+
 // Snapshots stores what an engine knew of its journal at one sequence, so that the next
 // engine reads only what was written later. A snapshot names records but does not repeat
 // them: decisions are based on the journal.

@@ -305,6 +305,9 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 		Space: q.space, Engine: q.cfg.id, Version: q.cfg.version, Durability: q.journal.Durability(),
 		Bundle: q.policy.Hash(), Tools: []string{}, Clocks: q.clocks.Readings(),
 	}
+	if j, ok := q.journal.(AssumingJournal); ok {
+		out.DurabilityWhy = j.WhyAssumed()
+	}
 	for name := range q.tools {
 		out.Tools = append(out.Tools, name)
 	}

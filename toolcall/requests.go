@@ -329,8 +329,11 @@ type InfoReply struct {
 	Engine     string  `json:"engine"`
 	Version    string  `json:"version"`
 	Durability string  `json:"durability"` // cached, fsynced, quorum or memory
-	Bundle     string  `json:"bundle"`     // the policy in force
-	PolicyErr  string  `json:"policy_error,omitzero"`
+	// DurabilityWhy is why the engine assumes the weakest durability, if the server and its
+	// operator state none.
+	DurabilityWhy string `json:"durability_why,omitzero"`
+	Bundle        string `json:"bundle"` // the policy in force
+	PolicyErr     string `json:"policy_error,omitzero"`
 	// NotReady is why the engine takes no new calls now, or "".
 	NotReady string `json:"not_ready,omitzero"`
 	// Clocks are the clocks of workers and the journal that differ from the engine's.

@@ -178,6 +178,14 @@ func (j *Journal) syncsEach() bool {
 	return c != nil && c.Durability == DurabilityFsynced
 }
 
+// WhyAssumed implements engine.AssumingJournal.
+func (j *Journal) WhyAssumed() string {
+	if c := j.Claim(); c.Assumed {
+		return c.Why
+	}
+	return ""
+}
+
 // Claim returns the durability with the reason for it.
 func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }
 

@@ -804,6 +804,8 @@ export interface InfoReply {
   clocks?: ClockReading[];
   /** cached, fsynced, quorum or memory */
   durability: string;
+  /** DurabilityWhy is why the engine assumes the weakest durability, if the server and its operator state none. */
+  durability_why?: string;
   engine: string;
   /** NotReady is why the engine takes no new calls now, or "". */
   not_ready?: string;

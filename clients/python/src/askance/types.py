@@ -671,6 +671,7 @@ class InfoReply(_InfoReply, total=False):
     """InfoReply describes the engine that answers."""
 
     clocks: list[ClockReading]
+    durability_why: str
     not_ready: str
     policy_error: str
     returned: int

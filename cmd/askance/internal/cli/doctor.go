@@ -178,7 +178,7 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 		return // what follows reads the journal
 	}
 	d.add("ready", levelOK, "the journal accepts new calls", "")
-	d.checkDurability(info.Durability)
+	d.checkDurability(info)
 	if role == toolcall.RoleRuntime {
 		d.add("login", levelOK, env.cfg.As+" acts as runtime; the other checks need the login of a person", "for all checks, run askance doctor with the login of an auditor (askance creds add auditor NAME)")
 		return
@@ -193,9 +193,9 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	d.checkDeadLetters(ctx, env)
 }
 
-func (d *diagnosis) checkDurability(durability string) {
-	what := durabilityMeaning(durability)
-	switch durability {
+func (d *diagnosis) checkDurability(info toolcall.InfoReply) {
+	what := durabilityMeaning(info)
+	switch info.Durability {
 	case string(journal.DurabilityFsynced), string(journal.DurabilityQuorum):
 		d.add("durability", levelOK, what, "")
 	case string(journal.DurabilityCached):

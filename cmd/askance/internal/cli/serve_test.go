@@ -159,6 +159,11 @@ func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 		if err != nil || s.durability != tc.want || info.Durability != tc.want || !strings.Contains(s.why, tc.why) {
 			t.Errorf("serve --nats %v claims %s (%s), info says %q, %v; want %s (%s)", tc.args, s.durability, s.why, info.Durability, err, tc.want, tc.why)
 		}
+		for _, command := range []string{"status", "doctor"} {
+			if out := run(t, command, "--nats", elsewhere.URL()).out; strings.Contains(out, "(assumed: NATS does not tell clients when it syncs, and "+tc.why+")") != (tc.args == nil) {
+				t.Errorf("%s of a server with %v prints\n%s", command, tc.args, out)
+			}
+		}
 		s.stop()
 	}
 	fails(t, cli.ExitUsage, "1 of the 3 replicas", "serve", "--data", data, "--http", "off", "--nats", elsewhere.URL(), "--durability", "quorum")

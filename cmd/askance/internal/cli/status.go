@@ -140,7 +140,7 @@ func statusText(env *environment, s *status, now time.Time) string {
 	if s.Info.Durability == string(journal.DurabilityFsynced) || s.Info.Durability == string(journal.DurabilityQuorum) {
 		paint = func(s string) string { return s }
 	}
-	t.row("durability", paint(term.SafeLine(durabilityMeaning(s.Info.Durability))))
+	t.row("durability", paint(term.SafeLine(durabilityMeaning(s.Info))))
 	t.row("policy", policyLine(env, s.Policy, now))
 	var phases []string
 	for _, p := range toolcall.Phases() {
@@ -189,7 +189,16 @@ func policyLine(env *environment, p *policyInForce, now time.Time) string {
 	return text
 }
 
-func durabilityMeaning(d string) string {
+// durabilityMeaning says what an acknowledgement means and, if that is assumed, why.
+func durabilityMeaning(info toolcall.InfoReply) string {
+	text := acknowledgement(info.Durability)
+	if info.DurabilityWhy != "" {
+		text += " (assumed: " + info.DurabilityWhy + ")"
+	}
+	return text
+}
+
+func acknowledgement(d string) string {
 	switch d {
 	case "fsynced":
 		return "fsynced: an acknowledged record is on the disk"
