@@ -162,6 +162,36 @@ def test_unix_socket(server: Server, session: str) -> None:
             assert (await client.whoami())["name"] == "bot"
 
     asyncio.run(main())
+    with pytest.raises(askance.Unavailable, match="unix:///nonexistent/s does not answer"):
+        Client("unix:///nonexistent/s", patience=0).whoami()
+
+
+def test_worker_over_a_unix_socket(server: Server, session: str) -> None:
+    """A worker of the synchronous client uses the socket, too."""
+    with Client(f"unix://{server.socket}", server.tokens["wendy"]) as client:
+
+        def job() -> str:
+            worker.stop()
+            return "done"
+
+        worker = client.worker([client.tool(job)], engine_keys=server.engine_key)
+        server.client().gate(session, "r1", tools=[]).propose([askance.Proposal("job", {}, "c1")])
+        worker.run()
+    [call] = server.client().gate(session, "r1").wait("c1", timeout=10)
+    assert call["result"]["output"] == "done"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+@pytest.mark.parametrize("is_parent", [False, True])
+def test_socket_that_others_could_replace(tmp_path: Path, mode: int, is_parent: bool) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir(0o700)
+    (tmp_path if is_parent else folder).chmod(mode)
+    client = Client(f"unix://{folder}/s", patience=0)
+    # The folder belongs to this user: in a parent with the sticky bit, others cannot replace it.
+    expected = askance.Unavailable if is_parent and mode & 0o1000 else askance.Untrusted
+    with pytest.raises(expected):
+        client.whoami()
 
 
 def test_one_client_in_several_event_loops(server: Server, session: str) -> None:

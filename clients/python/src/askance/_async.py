@@ -234,7 +234,7 @@ class AsyncClient:
         try:
             return read_response(await self._http.request(**self._settings.arguments(effect)))
         except httpx.RequestError as err:
-            raise make_unreachable(effect.what, self._settings.url, err) from err
+            raise make_unreachable(effect.what, self._settings.server, err) from err
 
     def gate(
         self,
@@ -351,7 +351,7 @@ class AsyncClient:
                         for event in follower.feed(chunk):
                             yield event
             except httpx.RequestError as err:
-                problem = make_unreachable(send.what, self._settings.url, err)
+                problem = make_unreachable(send.what, self._settings.server, err)
             except AskanceError as err:
                 problem = err
             await self._sleep(follower.ended(problem))

@@ -243,7 +243,7 @@ class Client:
         try:
             return read_response(self._http.request(**self._settings.arguments(effect)))
         except httpx.RequestError as err:
-            raise make_unreachable(effect.what, self._settings.url, err) from err
+            raise make_unreachable(effect.what, self._settings.server, err) from err
 
     def gate(
         self,
@@ -358,7 +358,7 @@ class Client:
                     for chunk in response.iter_bytes():
                         yield from follower.feed(chunk)
             except httpx.RequestError as err:
-                problem = make_unreachable(send.what, self._settings.url, err)
+                problem = make_unreachable(send.what, self._settings.server, err)
             except AskanceError as err:
                 problem = err
             self._sleep(follower.ended(problem))
@@ -376,7 +376,7 @@ class Client:
         from ._worker import Worker
 
         return Worker(
-            self._settings.url,
+            self._settings.server,
             self._settings.token,
             self._requests.patience,
             tools,

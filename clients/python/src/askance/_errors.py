@@ -56,7 +56,7 @@ class Unavailable(AskanceError):
 
 
 class Untrusted(AskanceError):
-    """A grant or a start reply is not proved to be an engine's. Nothing may run."""
+    """A grant or a start reply is not proved to be an engine's, or others could replace a socket. Nothing may run."""
 
 
 class CallDenied(AskanceError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -11,7 +12,7 @@ import httpx
 
 from . import _json
 from ._core import Reply, Send
-from ._errors import Invalid, Unavailable
+from ._errors import Invalid, Unavailable, Untrusted
 
 DEFAULT_URL = "http://127.0.0.1:8787"
 CONNECT_SECONDS = 10.0
@@ -28,6 +29,27 @@ def is_usable(url: str) -> bool:
     except (ValueError, httpx.InvalidURL):
         return False
     return parts.scheme in ("http", "https") and host != "" and not parts.query and not parts.fragment
+
+
+def check_socket(path: str) -> None:
+    """Refuse a socket that another user could have put there while the server is down."""
+    for socket in (path, os.path.realpath(path)):
+        below = socket
+        while (folder := os.path.dirname(below)) != below:
+            mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
+            is_kept = bool(mode & stat.S_ISVTX) and below != socket and is_ours(below)
+            if mode & 0o022 and not is_kept:
+                raise Untrusted(
+                    f"cannot use the socket {path}: other users can write to {folder} and put another one there",
+                    code="untrusted",
+                    hint="Start askance serve with --http-socket in a folder that only its user can write",
+                )
+            below = folder
+
+
+def is_ours(path: str) -> bool:
+    """Report whether a path belongs to this user or to root, so that others cannot replace it in a sticky folder."""
+    return os.path.lexists(path) and os.lstat(path).st_uid in (0, os.geteuid())
 
 
 @dataclass(frozen=True)
@@ -58,10 +80,17 @@ class Settings:
             )
         return cls(url, token, socket)
 
+    @property
+    def server(self) -> str:
+        """The URL as the user writes it."""
+        return f"unix://{self.socket}" if self.socket else self.url
+
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     def target(self, send: Send) -> str:
+        if self.socket:
+            check_socket(self.socket)
         query = urlencode(send.query, quote_via=quote)
         return self.url + send.path + (f"?{query}" if query else "")
 

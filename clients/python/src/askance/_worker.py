@@ -49,6 +49,16 @@ GONE = {"finished", "archived", "superseded", "interrupted", "not_found", "wrong
 NOT_OURS = {"forbidden", "foreign", "invalid", "too_large"}
 
 
+# What a request does with its call, for messages.
+DOES = {
+    "ack": "acknowledge",
+    "heartbeat": "keep the lease of",
+    "progress": "send progress of",
+    "result": "send the result of",
+    "start": "start",
+}
+
+
 class Clock:
     """The larger elapsed time of two clocks: one stops when the machine sleeps, the other can be set."""
 
@@ -215,7 +225,7 @@ class Attempt:
 
     async def send(self, operation: str, body: Json, *, once: bool = False) -> Json:
         """Send a request of this attempt; without once, repeat it until there is a reply."""
-        what = f"{operation} of the call {self.call.get('tool_call_id')}"
+        what = f"{DOES[operation]} the call {self.call.get('tool_call_id')}"
         tries = 0
         while True:
             try:
