@@ -78,6 +78,16 @@ function variable(name: string): string | undefined {
   return scope.process?.env?.[name];
 }
 
+/** Whether requests can be sent to a URL. fetch reports another one as it reports a server that is down. */
+function isUsable(url: string): boolean {
+  try {
+    const { username, password } = new URL(url);
+    return /^https?:\/\/[^?#\s]+$/.test(url) && username === "" && password === "";
+  } catch {
+    return false;
+  }
+}
+
 /** The connection to one server. */
 export class Transport {
   readonly url: string;
@@ -90,7 +100,7 @@ export class Transport {
 
   constructor(options: ClientOptions) {
     this.url = (options.url ?? variable("ASKANCE_URL") ?? "http://127.0.0.1:8787").replace(/\/+$/, "");
-    if (!/^https?:\/\/[^?#]+$/.test(this.url)) throw misconfigured(`the URL ${JSON.stringify(this.url)} cannot be used`, "Give the URL of the server, such as https://askance.example");
+    if (!isUsable(this.url)) throw misconfigured(`the URL ${JSON.stringify(this.url)} cannot be used`, "Give the URL of the server, such as https://askance.example");
     this.#token = options.token ?? variable("ASKANCE_TOKEN") ?? "";
     if (!/^[\x21-\x7e]*$/.test(this.#token)) throw misconfigured("the token has characters that no token has", "Copy what askance token create prints");
     this.#retryFor = options.retryFor ?? 30_000;

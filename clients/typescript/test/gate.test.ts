@@ -288,6 +288,13 @@ test("server down: nothing runs, and the model gets a text", async () => {
   assert.match(result.text, /does not answer \(.+\)/);
 });
 
+test("a URL that cannot be used: the client says so at once", () => {
+  for (const url of ["http://host:port", "http://localhost:99999", "http://[::1", "http:// x", "http://user@host", "http://host?x", "ftp://host", "host:1"]) {
+    assert.throws(() => new Client({ url }), { name: "AskanceError", code: "misconfigured", message: /cannot be used/ }, url);
+  }
+  for (const url of ["https://askance.example/below/", "http://[::1]:8787", "http://127.0.0.1:8787"]) new Client({ url });
+});
+
 test("a busy server: the request is repeated with the same key", async () => {
   const keys: Array<string | null> = [];
   const client = server.client("bot", {
