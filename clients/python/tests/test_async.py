@@ -141,6 +141,7 @@ def test_settings_of_the_environment(monkeypatch: pytest.MonkeyPatch, server: Se
     monkeypatch.setenv("ASKANCE_TOKEN", server.tokens["bot"])
     with Client() as client:
         assert client.whoami()["name"] == "bot"
+        assert client.info()["engine"]
     for bad in ("", "127.0.0.1:1", "ftp://x", "http://x?y", "unix://x"):
         monkeypatch.delenv("ASKANCE_URL")
         if bad:
@@ -160,6 +161,7 @@ def test_unix_socket(server: Server, session: str) -> None:
     async def main() -> None:
         async with AsyncClient(url, token) as client:
             assert (await client.whoami())["name"] == "bot"
+            assert (await client.info())["engine"]
 
     asyncio.run(main())
     with pytest.raises(askance.Unavailable, match="unix:///nonexistent/s does not answer"):

@@ -23,7 +23,7 @@ from ._schema import is_async
 from ._settings import LIMITS, Settings, make_unreachable, read_response
 from ._stream import Event, Follower
 from ._tool import ToolSpec, copy_name
-from .types import Call, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
+from .types import Call, InfoReply, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
 
 if TYPE_CHECKING:
     from ._worker import AsyncWorker
@@ -329,6 +329,10 @@ class AsyncClient:
     async def whoami(self) -> WhoamiReply:
         """Return who the token belongs to."""
         return await self._drive(self._core.whoami())
+
+    async def info(self) -> InfoReply:
+        """Return the engine that replies, and its policy."""
+        return await self._drive(self._core.info())
 
     def events(self, session: str, *, reply: str = "", after: str = "") -> AsyncIterator[Event]:
         """Follow a session's events, across lost connections, starting after the id of an event."""

@@ -11,7 +11,7 @@ from . import _json
 from ._core import GateCore, Json, Op, Requests, Send, call_path, find_key, read_calls, segment
 from ._errors import Invalid, make_invalid_reply
 from ._outcomes import Proposal
-from .types import Call, PreviewedCall, ShowReply, WhoamiReply
+from .types import Call, InfoReply, PreviewedCall, ShowReply, WhoamiReply
 
 KINDS = ("approve", "reject", "respond", "skip", "delegate")
 
@@ -91,6 +91,9 @@ class ClientCore:
 
     def whoami(self) -> Op[WhoamiReply]:
         return cast(WhoamiReply, (yield from self.requests.get("read the credentials", "/v1/whoami")))
+
+    def info(self) -> Op[InfoReply]:
+        return cast(InfoReply, (yield from self.requests.get("read about the engine", "/v1/info")))
 
     def events(self, session: str, reply: str) -> Send:
         query = (("reply_id", reply),) if reply else ()

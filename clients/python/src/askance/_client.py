@@ -19,7 +19,7 @@ from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal
 from ._settings import LIMITS, Settings, make_unreachable, read_response
 from ._stream import Event, Follower
 from ._tool import ToolSpec, copy_name
-from .types import Call, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
+from .types import Call, InfoReply, PreviewedCall, PreviewReply, ShowReply, WhoamiReply
 
 if TYPE_CHECKING:
     from ._worker import Worker
@@ -337,6 +337,10 @@ class Client:
     def whoami(self) -> WhoamiReply:
         """Return who the token belongs to."""
         return self._drive(self._core.whoami())
+
+    def info(self) -> InfoReply:
+        """Return the engine that replies, and its policy."""
+        return self._drive(self._core.info())
 
     def events(self, session: str, *, reply: str = "", after: str = "") -> Iterator[Event]:
         """Follow a session's events, across lost connections, starting after the id of an event."""
