@@ -95,7 +95,7 @@ func (a *archiving) verify() (*proof.Report, error) {
 	}
 	o.First, o.Last = written.First, written.Last
 	checkpoints := journal.Bodies(journal.Walk(ctx, a.l, bus.AuditCheckpoints, 0, signed.Last))
-	if o.Archives, err = proof.Archives(checkpoints, o.Keys); err != nil {
+	if o.Archives, err = proof.Archives(checkpoints, o.Keys, o.Retired); err != nil {
 		return nil, err
 	}
 	return proof.Verify(checkpoints, journal.Walk(ctx, a.l, bus.AuditJournal, 0, written.Last), o)

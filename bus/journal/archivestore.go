@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -137,7 +138,7 @@ type copiedArchive struct {
 
 // announcedArchives reads the archives that verified checkpoints announce.
 func announcedArchives(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, space toolcall.SpaceID, keys *keyfile.Keys) ([]*archived, error) {
-	ledger := checkpoints{store: reader{nc: nc, js: js, stream: LedgerName(space)}, space: space, signing: func() *keyfile.Keys { return keys }, optional: true}
+	ledger := checkpoints{store: reader{nc: nc, js: js, stream: LedgerName(space)}, space: space, signing: func() *keyfile.Keys { return keys }, optional: true, before: &atomic.Pointer[proof.Hash]{}}
 	last, err := ledger.readNewest(ctx)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -22,6 +25,16 @@ type checkpoints struct {
 	space    toolcall.SpaceID
 	signing  func() *keyfile.Keys
 	optional bool // a missing stream counts as one without checkpoints
+	anchor   *Anchor
+	before   *atomic.Pointer[proof.Hash] // of the last checkpoint that readNewest found
+}
+
+// isKnown reports whether the checkpoint was the last one before.
+func (k checkpoints) isKnown(c *proof.Checkpoint) bool {
+	head, _ := k.anchor.currentMarks()
+	before := cmp.Or(k.before.Load(), &head.Hash)
+	hash, err := c.Hash()
+	return err == nil && (hash == *before || hash == head.Hash)
 }
 
 // newest is the last checkpoint of the ledger.
@@ -56,26 +69,51 @@ func (n newest) lastEntry() proof.Entry {
 	return entries[len(entries)-1]
 }
 
+// takeCheckpoint takes a checkpoint that is at an earlier place, if its number is larger.
+func (n *newest) takeCheckpoint(c *proof.Checkpoint, s *proof.Sealed, place uint64, rivals []proof.Hash) {
+	switch best := n.checkpoint; {
+	case best == nil || c.Number > best.Number:
+		n.checkpoint, n.sealed, n.place, n.rivals = c, s, place, rivals
+	case c.Number == best.Number && c.Prev == best.Prev:
+		hash, _ := c.Hash() // it was signed, so it has a form
+		n.rivals = append(append(n.rivals, hash), rivals...)
+	}
+}
+
 // newestSearch finds the last checkpoint, from the last message to earlier ones.
 type newestSearch struct {
 	newest
 	retired proof.Retired
-	doubt   bool // an earlier checkpoint shows whether the key of this one was retired by then
+	isKnown func(*proof.Checkpoint) bool
+	// doubted are the last checkpoints of retired keys, which can have false times. An earlier one
+	// of another key can show that it was retired by then. One of the same key does not count for that.
+	doubted map[string]*newest
 }
 
 func (n *newestSearch) add(s *proof.Sealed, place uint64) {
-	c, best := &s.Checkpoint, n.checkpoint
-	switch {
-	case n.retired.Check(*c, nil) != nil:
-	case best == nil || c.Number > best.Number || n.doubt && c.Number < best.Number && n.retired.Check(*best, c) != nil:
-		n.checkpoint, n.sealed, n.place, n.rivals = c, s, place, nil
-		_, n.doubt = n.retired[c.KeyID]
-	case c.Number < best.Number:
-		n.doubt = false
-	case c.Number == best.Number && c.Prev == best.Prev:
-		hash, _ := c.Hash() // it was signed, so it has a form
-		n.rivals = append(n.rivals, hash)
+	c := &s.Checkpoint
+	if n.retired.Check(*c, nil) != nil {
+		return
 	}
+	maps.DeleteFunc(n.doubted, func(_ string, d *newest) bool { return n.retired.Check(*d.checkpoint, c) != nil })
+	if _, retired := n.retired[c.KeyID]; !retired || n.isKnown(c) {
+		n.acceptDoubted()
+		n.takeCheckpoint(c, s, place, nil)
+		return
+	}
+	if n.doubted[c.KeyID] == nil {
+		n.doubted[c.KeyID] = &newest{}
+	}
+	n.doubted[c.KeyID].takeCheckpoint(c, s, place, nil)
+}
+
+// acceptDoubted takes the checkpoints of retired keys that no other one refutes.
+func (n *newestSearch) acceptDoubted() {
+	for _, id := range slices.Sorted(maps.Keys(n.doubted)) {
+		d := n.doubted[id]
+		n.takeCheckpoint(d.checkpoint, d.sealed, d.place, d.rivals)
+	}
+	clear(n.doubted)
 }
 
 // readNewest reads the last checkpoint from the leader and skips what no engine wrote.
@@ -86,7 +124,7 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 	if errors.Is(err, errNone) || k.optional && errors.Is(err, jetstream.ErrStreamNotFound) {
 		return newest{}, nil
 	}
-	found := newestSearch{newest: newest{seq: m.seq}, retired: k.signing().RetirementTimes()}
+	found := newestSearch{newest: newest{seq: m.seq}, retired: k.signing().RetirementTimes(), isKnown: k.isKnown, doubted: map[string]*newest{}}
 	for ; err == nil; m, err = k.store.getSeq(ctx, m.seq-1) {
 		s, err := k.verify(m)
 		if err != nil {
@@ -95,7 +133,12 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 		if s != nil {
 			found.add(s, m.seq)
 		}
-		if m.seq <= 1 || found.checkpoint != nil && m.seq <= found.checkpoint.Number && !found.doubt {
+		if m.seq <= 1 || found.checkpoint != nil && m.seq <= found.checkpoint.Number && len(found.doubted) == 0 {
+			found.acceptDoubted()
+			if c := found.checkpoint; c != nil {
+				hash, _ := c.Hash() // it was signed, so it has a form
+				k.before.Store(&hash)
+			}
 			return found.newest, nil
 		}
 	}
@@ -121,10 +164,15 @@ func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
 }
 
 func (k checkpoints) readLosses(ctx context.Context, through uint64) (out []proof.Loss, err error) {
+	var last *proof.Checkpoint
+	retired := k.signing().RetirementTimes()
 	err = k.store.visitRecords(ctx, "read ledger", 0, through, func(m stored) error {
 		s, err := k.verify(m)
-		if s != nil && s.Checkpoint.Loss != nil {
-			out = append(out, *s.Checkpoint.Loss)
+		if s == nil || retired.Check(s.Checkpoint, last) != nil {
+			return err
+		}
+		if last = &s.Checkpoint; last.Loss != nil {
+			out = append(out, *last.Loss)
 		}
 		return err
 	})

@@ -2,6 +2,7 @@ package journal_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"iter"
@@ -426,6 +427,84 @@ func TestCheckpointOfARetiredKey(t *testing.T) {
 	}
 	if r := bustest.VerifyAgainst(t, l, proof.Options{Keys: keys, Retired: ends}); r.Found != 2 || r.CoverTo != 10 || r.Checkpoints != 2 {
 		t.Errorf("verify = %+v", r)
+	}
+}
+
+// Checkpoints of a retired key with times before its end do not vouch for each other, with any
+// numbers, and the loss that one of them states is not accepted.
+func TestCheckpointsOfARetiredKey(t *testing.T) {
+	w := newLedgered(t)
+	stolen := w.Keys()
+	past := time.Now().Add(-time.Hour)
+	rotated, err := stolen.Rotated(past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	retired, err := rotated.Retired(stolen.SigningID(), past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := journal.Open(t.Context(), w.Conn("engine"), "test", stolen, journal.Options{Keys: func() *keyfile.Keys { return retired }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := bustest.LedgerOf(t, j)
+	first, err := l.Checkpoint(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(c proof.Checkpoint, key ed25519.PrivateKey) proof.Checkpoint {
+		t.Helper()
+		c.Space, c.To, c.Engine = "test", c.From, "e1"
+		entry := proof.Entry{Subject: "x"}
+		if rep, err := l.Records(t.Context(), bus.RecordsRequest{After: c.From - 1, Limit: 1}); err == nil && len(rep.Records) == 1 {
+			entry = proof.Entry{Subject: rep.Records[0].Subject, Content: rep.Records[0].Content()}
+		}
+		s, err := proof.Seal(c, []proof.Entry{entry}, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bustest.Store(t, w.Conn("forger"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: b})
+		return s.Checkpoint
+	}
+	hashOf := func(c proof.Checkpoint) proof.Hash {
+		hash, err := c.Hash()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hash
+	}
+	bustest.MustAppend(t, w.j, bustest.CallRecord("x1", bustest.CallKey("x"), message.ToolCallPending, "propose"), 0)
+	lost := put(proof.Checkpoint{Number: 2, From: 10, Prev: hashOf(*first), At: time.Now(), Losses: 1, Loss: &proof.Loss{By: "olga", At: time.Now()}}, retired.Signer())
+	backdated := past.Add(-time.Hour)
+	put(proof.Checkpoint{Number: 2, From: 10, Prev: hashOf(*first), At: backdated, Losses: 1}, stolen.Signer())
+	forged := put(proof.Checkpoint{Number: 3, From: 11, Prev: hashOf(lost), At: backdated, Losses: 2, Loss: &proof.Loss{By: "olga", At: backdated, Missing: []proof.Range{{From: 5, Through: 5}}}}, stolen.Signer())
+	forged = put(proof.Checkpoint{Number: 4, From: 12, Prev: hashOf(forged), At: backdated, Losses: 2}, stolen.Signer())
+	put(proof.Checkpoint{Number: 2, From: 10, Prev: hashOf(*first), At: backdated, Losses: 1}, stolen.Signer())
+
+	bustest.MustAppend(t, w.j, bustest.CallRecord("x2", bustest.CallKey("y"), message.ToolCallPending, "propose"), 0)
+	if next, err := bustest.LedgerOf(t, j).Checkpoint(t.Context()); err != nil || next.Number != 3 || next.Prev != hashOf(lost) {
+		t.Errorf("the next checkpoint is %+v, %v; want the one after 2", next, err)
+	}
+	if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), 5); err != nil {
+		t.Fatal(err)
+	}
+	x, err := journal.Compare(t.Context(), w.Conn("reader"), "test", retired, nil)
+	if err != nil || x.OK || len(x.Losses) != 1 || len(x.Flaws) != 1 || x.Flaws[0].Kind != journal.FlawHole {
+		t.Errorf("the journal lacks a record: %+v, %v", x, err)
+	}
+	o := proof.Options{Keys: retired.VerificationKeys(), Retired: retired.RetirementTimes()}
+	signed := journal.Bodies(journal.Walk(t.Context(), l, bus.AuditCheckpoints, 0, 100))
+	if o.Losses, err = proof.Losses(signed, o.Keys, o.Retired); err != nil || len(o.Losses) != 1 {
+		t.Errorf("accepted losses: %+v, %v", o.Losses, err)
+	}
+	r := bustest.VerifyAgainst(t, l, o)
+	if !slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == proof.Removed && f.Seq == 5 }) {
+		t.Errorf("found %v", r.Findings)
 	}
 }
 

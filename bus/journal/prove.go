@@ -104,10 +104,10 @@ func (p *Proofs) compare(ctx context.Context, first, last uint64) (*proof.Report
 	}
 	signing := p.l.kept.signing()
 	o := proof.Options{Space: p.l.j.space, Keys: signing.VerificationKeys(), Retired: signing.RetirementTimes(), First: first, Last: last, Name: bus.NameOf, Workers: 1}
-	if o.Losses, err = proof.Losses(Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last)), o.Keys); err != nil {
+	if o.Losses, err = proof.Losses(Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last)), o.Keys, o.Retired); err != nil {
 		return nil, err
 	}
-	if o.Archives, err = proof.Archives(Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last)), o.Keys); err != nil {
+	if o.Archives, err = proof.Archives(Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last)), o.Keys, o.Retired); err != nil {
 		return nil, err
 	}
 	if first := p.l.j.guard.archives.firstSequence(); first > 0 {

@@ -78,8 +78,8 @@ func (c Checkpoint) followsArchive(prev *Checkpoint) error {
 
 // Archives reads the announced archives from stored checkpoints. It skips unverified
 // checkpoints, which Verify reports.
-func Archives(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Archive, error) {
-	return readAnnounced(checkpoints, keys, `"archive"`, func(c Checkpoint) *Archive { return c.Archive })
+func Archives(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet, retired Retired) ([]Archive, error) {
+	return readAnnounced(checkpoints, keys, retired, `"archive"`, func(c Checkpoint) *Archive { return c.Archive })
 }
 
 // archived are the sequences of archives, in order, with the archive's name.

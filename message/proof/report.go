@@ -183,23 +183,28 @@ func (l Loss) Covers(seq uint64) bool {
 
 // Losses reads the accepted losses from stored checkpoints. It skips unverified
 // checkpoints, which Verify reports.
-func Losses(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Loss, error) {
-	return readAnnounced(checkpoints, keys, `"loss"`, func(c Checkpoint) *Loss { return c.Loss })
+func Losses(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet, retired Retired) ([]Loss, error) {
+	return readAnnounced(checkpoints, keys, retired, `"loss"`, func(c Checkpoint) *Loss { return c.Loss })
 }
 
 // readAnnounced reads what verified checkpoints announce in a member.
-func readAnnounced[T any](checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet, member string, of func(Checkpoint) *T) ([]T, error) {
+func readAnnounced[T any](checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet, retired Retired, member string, of func(Checkpoint) *T) ([]T, error) {
 	var out []T
+	var last *Checkpoint
 	for raw, err := range checkpoints {
 		if err != nil {
 			return nil, err
 		}
-		if !bytes.Contains(raw, []byte(member)) {
+		if len(retired) == 0 && !bytes.Contains(raw, []byte(member)) {
 			continue
 		}
 		s, err := DecodeSealed(raw)
-		if found := of(s.Checkpoint); err == nil && found != nil && s.Checkpoint.Verify(keys) == nil {
-			out = append(out, *found)
+		c := s.Checkpoint
+		if err != nil || c.Verify(keys) != nil || retired.Check(c, last) != nil {
+			continue
+		}
+		if last = &c; of(c) != nil {
+			out = append(out, *of(c))
 		}
 	}
 	return out, nil

@@ -361,10 +361,10 @@ func (s *Source) Verify(o proof.Options) (*proof.Report, error) {
 		}
 	}
 	var err error
-	if o.Losses, err = proof.Losses(journal.Bodies(s.Checkpoints(lossesAfter)), o.Keys); err != nil {
+	if o.Losses, err = proof.Losses(journal.Bodies(s.Checkpoints(lossesAfter)), o.Keys, o.Retired); err != nil {
 		return nil, err
 	}
-	if o.Archives, err = proof.Archives(journal.Bodies(s.Checkpoints(archivesAfter)), o.Keys); err != nil {
+	if o.Archives, err = proof.Archives(journal.Bodies(s.Checkpoints(archivesAfter)), o.Keys, o.Retired); err != nil {
 		return nil, err
 	}
 	r, err := proof.Verify(journal.Bodies(s.Checkpoints(place)), s.Records(after), o)
