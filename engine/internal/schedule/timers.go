@@ -53,7 +53,8 @@ func (t *Timers) SetAfter(wait time.Duration, key toolcall.Key, seq uint64) {
 
 func (t *Timers) add(h *dueHeap, d Due) {
 	t.mu.Lock()
-	heap.Push(h, d)
+	*h = append(*h, d) // without a box, as heap.Push needs
+	heap.Fix(h, len(*h)-1)
 	news := t.slow || (*h)[0] == d
 	t.mu.Unlock()
 	if news {
