@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -52,10 +53,10 @@ func askedOf(c *toolcall.Call) string {
 		return ""
 	}
 	r := &c.Request.Requirement
-	text := fmt.Appendf(nil, "%q", r.Users)
+	text := appendNames(make([]byte, 0, 64), r.Users)
 	from := r.Deadline // times are relative to this: the rule determines their distances
 	for _, s := range r.Approvers {
-		text = fmt.Appendf(text, "%q%q", s.Users, s.Groups)
+		text = appendNames(appendNames(text, s.Users), s.Groups)
 		for _, e := range s.Escalation {
 			if from.IsZero() {
 				from = e.At
@@ -71,10 +72,18 @@ func askedOf(c *toolcall.Call) string {
 	}
 	for _, v := range c.Votes {
 		if v.On(c.Digest) {
-			text = fmt.Appendf(text, "by %q", v.By.Name)
+			text = strconv.AppendQuote(append(text, "by "...), v.By.Name)
 		}
 	}
-	return string(fmt.Appendf(text, "%d", c.Step))
+	return string(strconv.AppendInt(text, int64(c.Step), 10))
+}
+
+func appendNames(text []byte, names []string) []byte {
+	text = append(text, '[')
+	for _, n := range names {
+		text = strconv.AppendQuote(text, n)
+	}
+	return append(text, ']')
 }
 
 // group holds the calls of a class, in every order.
