@@ -288,9 +288,9 @@ func RowOf(r *proof.Record, in *proof.Expander) (Row, error) {
 	if err != nil {
 		return row, nil //nolint:nilerr // the row says that it is unreadable
 	}
-	row.Session, row.Reply, row.Call = idOf(s.Session), idOf(s.Reply), idOf(s.Call)
+	row.Session, row.Reply, row.Call = s.Session.Text(), s.Reply.Text(), s.Call.Text()
 	if s.Kind == bus.KindEvent {
-		row.Kind, row.Runtime = "event", idOf(s.Who)
+		row.Kind, row.Runtime = "event", s.Who.Text()
 		return row, nil
 	}
 	if !r.BodyHash.IsZero() && string(r.Body()) == proof.RedactedWhole {
@@ -333,14 +333,6 @@ func (row *Row) call(c *toolcall.Call) {
 		row.ResultState = string(c.Result.State)
 	}
 	row.ResultDigest = c.ResultDigest
-}
-
-// idOf returns a name, or its hash if the subject has only that.
-func idOf(t bus.Token) string {
-	if id, ok := t.ID(); ok {
-		return id
-	}
-	return string(t)
 }
 
 var columns = []string{
