@@ -91,7 +91,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 	c.store = store.New(c.ctx, space, cfg.id, journal, c.view, c.log, store.Hooks{
 		News:      func(rec *toolcall.EventRecord) { c.hooks.News(rec) },
 		Delivered: c.activity.Record,
-		Writing:   c.askedAt,
+		AskedAt:   c.activity.AskedAt,
 		Wrote:     c.observeWrite,
 		Compare:   func(at, stored time.Time) { c.clocks.CompareJournal(at, stored, time.Now()) },
 		Written: func(call *toolcall.Call, effects []toolcall.Effect, sent time.Time) {

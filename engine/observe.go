@@ -29,14 +29,6 @@ func WithNewTrace(f func(toolcall.Key) toolcall.Trace) Option {
 	return func(c *config) error { c.newTrace = f; return nil }
 }
 
-// askedAt returns Written.AskedAt of a record that is not written yet.
-func (c *core) askedAt(rec *toolcall.EventRecord) time.Time {
-	if rec.Call == nil {
-		return time.Time{}
-	}
-	return c.activity.AskedAt(rec.Call)
-}
-
 // observeWrite reports a record to the log and the observers.
 func (c *core) observeWrite(rec *toolcall.EventRecord, askedAt time.Time, took time.Duration) {
 	w := Written{Record: rec, AskedAt: askedAt, Took: took}

@@ -165,14 +165,18 @@ func (l *Ledger) toolOf(c *toolcall.Call) uint16 {
 	return l.tools.idOf(c.Tool)
 }
 
-// AskedAt returns when the call's open approval request was made, or zero if unknown.
-func (l *Ledger) AskedAt(c *toolcall.Call) time.Time {
+// AskedAt returns when the approval request that is open before a record was made, or zero if
+// there is none or it is unknown.
+func (l *Ledger) AskedAt(rec *toolcall.EventRecord) (at time.Time) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if since, known := l.since[l.hashCall(c)]; known {
-		return time.Unix(0, since).UTC()
+	if rec.Call == nil {
+		return at
 	}
-	return time.Time{}
+	if since, known := l.since[l.hashCall(rec.Call)]; known {
+		at = time.Unix(0, since).UTC()
+	}
+	return at
 }
 
 func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, rec *toolcall.EventRecord) {

@@ -56,7 +56,7 @@ func follow(t *testing.T, j store.Journal, v *view.View, hooks store.Hooks) *sto
 
 func quiet() store.Hooks {
 	return store.Hooks{
-		Delivered: func(*toolcall.EventRecord) {}, Writing: func(*toolcall.EventRecord) (at time.Time) { return at },
+		Delivered: func(*toolcall.EventRecord) {}, AskedAt: func(*toolcall.EventRecord) (at time.Time) { return at },
 		Wrote: func(*toolcall.EventRecord, time.Time, time.Duration) {},
 		News:  func(*toolcall.EventRecord) {}, Compare: func(_, _ time.Time) {},
 		Written: func(*toolcall.Call, []toolcall.Effect, time.Time) {},

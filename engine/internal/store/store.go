@@ -43,9 +43,9 @@ type Hooks struct {
 	// Compare is called with the times at which this engine made an event record and the
 	// journal stored it.
 	Compare func(at, stored time.Time)
-	// Writing is called before an event record is written. Wrote is called afterwards, with what
-	// Writing returned and how long the write took.
-	Writing func(*toolcall.EventRecord) (askedAt time.Time)
+	// AskedAt is called before an event record is written. Wrote is called afterwards, with what
+	// AskedAt returned and how long the write took.
+	AskedAt func(*toolcall.EventRecord) time.Time
 	Wrote   func(rec *toolcall.EventRecord, askedAt time.Time, took time.Duration)
 	// Written is called when UpdateCall has written: c is the call's new state, and
 	// sent is a time before the event record was sent.

@@ -184,7 +184,7 @@ func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRe
 // Append stores one event record and applies it to the view. If the write failed or may still
 // arrive, the watch reads the record like any other.
 func (s *Store) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
-	askedAt, began := s.hooks.Writing(rec), time.Now()
+	askedAt, began := s.hooks.AskedAt(rec), time.Now()
 	s.own.put(rec)
 	seq, err := s.write(ctx, rec, prev)
 	if err != nil {
