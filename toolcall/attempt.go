@@ -47,10 +47,10 @@ func (m *Machine) applyToAttempt(ev Event) error {
 
 func (m *Machine) checkAttempt(cause Cause, number int) error {
 	if m.call.State == finished {
-		return stateError(m.call.Clone(), cause)
+		return stateError(m.call, cause)
 	}
 	if number != m.call.Attempt.Number {
-		return supersededError(m.call.Clone(), cause, "another attempt has replaced this one")
+		return supersededError(m.call, cause, "another attempt has replaced this one")
 	}
 	return nil
 }
@@ -67,11 +67,11 @@ func (m *Machine) applyStart(ev Started) error {
 	}
 	switch {
 	case c.Started():
-		return supersededError(c.Clone(), CauseStart, "the attempt has an owner")
+		return supersededError(c, CauseStart, "the attempt has an owner")
 	case c.Blocked != NotBlocked:
-		return supersededError(c.Clone(), CauseStart, "the call waits for an operator to resolve it")
+		return supersededError(c, CauseStart, "the call waits for an operator to resolve it")
 	case !c.RetryAt.IsZero():
-		return supersededError(c.Clone(), CauseStart, "the attempt was abandoned")
+		return supersededError(c, CauseStart, "the attempt was abandoned")
 	case ev.Claim == "" || ev.Worker == "":
 		return &message.Error{Code: message.CodeInvalid, Op: "start", What: "worker or claim is empty"}
 	}
@@ -85,13 +85,13 @@ func (m *Machine) applyOffer(ev Offered) error {
 	c := m.call
 	switch {
 	case ev.Attempt.Number == c.Attempt.Number && c.Started():
-		return supersededError(c.Clone(), CauseOffer, "the attempt has an owner")
+		return supersededError(c, CauseOffer, "the attempt has an owner")
 	case ev.Attempt.Number == c.Attempt.Number && !c.RetryAt.IsZero():
-		return supersededError(c.Clone(), CauseOffer, "the attempt was abandoned")
+		return supersededError(c, CauseOffer, "the attempt was abandoned")
 	case ev.Attempt.Number != c.Attempt.Number && ev.Attempt.Number != c.Attempt.Number+1:
-		return supersededError(c.Clone(), CauseOffer, "the attempt is not the next one")
+		return supersededError(c, CauseOffer, "the attempt is not the next one")
 	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Blocked == NotBlocked:
-		return supersededError(c.Clone(), CauseOffer, "the current attempt has not been abandoned")
+		return supersededError(c, CauseOffer, "the current attempt has not been abandoned")
 	}
 	if c.Blocked == BlockedReturned { // an operator tries it again
 		c.Returned = nil
@@ -110,9 +110,9 @@ func (m *Machine) applyReturn(ev Returned) error {
 	}
 	switch {
 	case ev.Rejected && c.Phase() != PhaseQueued:
-		return supersededError(c.Clone(), CauseReturn, "the task is no longer in the queue")
+		return supersededError(c, CauseReturn, "the task is no longer in the queue")
 	case !ev.Rejected && (!c.Started() || ev.Claim != c.Attempt.Claim):
-		return supersededError(c.Clone(), CauseReturn, "the sender does not own the attempt")
+		return supersededError(c, CauseReturn, "the sender does not own the attempt")
 	case !ev.Rejected:
 		c.Begun--
 	}
@@ -131,7 +131,7 @@ func (m *Machine) applyResult(ev Resulted) error {
 		return err
 	}
 	if c.Placement != PlaceExternal && (!c.Started() || ev.Claim != c.Attempt.Claim) {
-		return supersededError(c.Clone(), CauseResult, "the sender does not own the attempt")
+		return supersededError(c, CauseResult, "the sender does not own the attempt")
 	}
 	return m.end(CauseResult, ev.Result, ev.Digest)
 }

@@ -104,7 +104,7 @@ func (m *Machine) Step(ev Event) error {
 func (m *Machine) move(cause Cause) error {
 	to, ok := nextState(m.call.State, cause)
 	if !ok {
-		return stateError(m.call.Clone(), cause)
+		return stateError(m.call, cause)
 	}
 	if m.path == nil {
 		m.path = make([]Step, 0, 4) // more than most records have
@@ -310,7 +310,7 @@ func (m *Machine) applyVote(ev Voted) error {
 func (m *Machine) applyEscalation(ev Escalated) error {
 	c := m.call
 	if c.State != asking {
-		return stateError(c.Clone(), CauseEscalate)
+		return stateError(c, CauseEscalate)
 	}
 	if c.Request == nil || ev.Step <= c.Step || ev.Step > len(c.Request.Requirement.Plan()) {
 		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the plan of the approval request has no such next step", Hint: "read the call again"}
@@ -335,7 +335,7 @@ func (m *Machine) applyEdit(ev Edited) error {
 func (m *Machine) CheckRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
-		err := stateError(c.Clone(), CauseApprove)
+		err := stateError(c, CauseApprove)
 		if v, ok := EndingVote(c); ok {
 			err.What += fmt.Sprintf("; %s responded first: %s", v.By.Name, v.Kind)
 		}

@@ -20,10 +20,8 @@ const StoredVersion = 3
 // MaxBases is how many other records a reader needs at most to read a record.
 const MaxBases = 3
 
-// maxStoredBytes limits the size of a stored record that is decoded.
-const maxStoredBytes = 64 << 20
-
-var storedLimit = strictjson.MaxBytes(maxStoredBytes)
+// storedLimit limits the size of a stored record that is decoded.
+var storedLimit = strictjson.MaxBytes(64 << 20)
 
 // RecordBase is a stored event record of a call on which a later one builds. It is read
 // only, so goroutines can share it.
