@@ -44,6 +44,34 @@ func TestStreamThatIsNeverReady(t *testing.T) {
 	}
 }
 
+// A tab that is not visible gives up its stream, because a browser has six connections for all tabs:
+// seven tabs could neither load a page nor send a response. When the tab is visible again it is up to
+// date, and does not say that the connection was lost.
+func TestHiddenTab(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/inbox")
+	visible := func(is bool) {
+		eval[bool](b, fmt.Sprintf(`(Object.defineProperty(document, "hidden", { value: %v, configurable: true }), document.dispatchEvent(new Event("visibilitychange")))`, !is))
+	}
+	eval[bool](b, `((real) => { window.setTimeout = (f, ms) => real(f, ms === 5000 ? 0 : ms); window.ended = 0; const close = EventSource.prototype.close; EventSource.prototype.close = function () { window.ended++; close.call(this); }; })(window.setTimeout), true`)
+	visible(false)
+	b.until(`window.ended === 1`)
+	w.A.Ask("s1", "r1", "c1")
+	visible(true)
+	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelectorAll(".row").length === 1`)
+	if said := eval[string](b, `document.querySelector("#said").textContent`); strings.Contains(said, "onnected") {
+		t.Errorf("the page says %q", said)
+	}
+	eval[bool](b, `(window.Notification = class { static permission = "granted"; }, localStorage.setItem("askance-notify", "1"), window.ended = 0, true)`)
+	visible(false)
+	w.A.Ask("s1", "r1", "c2")
+	b.until(`document.querySelectorAll(".row").length === 2`)
+	if closed := eval[int](b, `(localStorage.clear(), window.ended)`); closed != 0 {
+		t.Error("a tab that is to notify gave up its stream")
+	}
+}
+
 // The cost of a change with 100 open inboxes does not grow with 1,000 more open requests.
 // Allocated bytes are the measure, because they do not depend on what else the machine does.
 func TestWatchers(t *testing.T) {

@@ -123,9 +123,9 @@ function progressed({ id, line }) {
 let connected = true; // as the person was told
 
 // A page that may be out of date sends nothing.
-function told(live) {
-  if (live !== connected) say(live ? 'Connected again.' : 'Not connected. You cannot send a response.');
-  connected = live;
+function told(live, quiet) {
+  if (!quiet && live !== connected) say(live ? 'Connected again.' : 'Not connected. You cannot send a response.');
+  if (!quiet) connected = live;
   document.body.classList.toggle('offline', !live);
   if (live) $('ended').hidden = true;
   guard();
@@ -322,6 +322,7 @@ stream.open({
   progress: progressed,
   told,
   back: refresh,
+  keeps: inbox.notifies,
 });
 ready();
 if ($('panel')) land();

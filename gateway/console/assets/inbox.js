@@ -182,26 +182,27 @@ export function leave() {
 
 // ---- notifications
 
-const on = () => 'Notification' in window && Notification.permission === 'granted' && localStorage.getItem('askance-notify') === '1';
+/** Whether the person wants notifications. */
+export const notifies = () => 'Notification' in window && Notification.permission === 'granted' && localStorage.getItem('askance-notify') === '1';
 
 function label() {
   const b = $('notify');
   if (!b) return;
   b.hidden = !('Notification' in window) || Notification.permission === 'denied';
-  b.textContent = on() ? 'Notifications on' : 'Notify me';
-  b.setAttribute('aria-pressed', String(on()));
+  b.textContent = notifies() ? 'Notifications on' : 'Notify me';
+  b.setAttribute('aria-pressed', String(notifies()));
 }
 
 async function flip() {
-  if (on()) localStorage.removeItem('askance-notify');
+  if (notifies()) localStorage.removeItem('askance-notify');
   else if (await Notification.requestPermission() === 'granted') localStorage.setItem('askance-notify', '1');
   label();
-  hooks.say(on() ? 'Notifications are on.' : 'Notifications are off.');
+  hooks.say(notifies() ? 'Notifications are on.' : 'Notifications are off.');
 }
 
 // Reports a new request that waits for this person while they look at something else.
 async function report(c) {
-  if (!on() || document.hasFocus() && !document.hidden) return;
+  if (!notifies() || document.hasFocus() && !document.hidden) return;
   try {
     const part = piece(await (await fetch('/inbox/rows?' + new URLSearchParams({ mine: '1', k: c.key }), { headers: { Accept: 'text/html' } })).text()).find((n) => n.nodeType === 1);
     const row = part?.querySelector('[data-mine] .row');

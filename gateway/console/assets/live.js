@@ -2,6 +2,8 @@
 // page is read again.
 
 const silence = 25000; // the server ticks every ten seconds
+const rests = 5000; // after which a tab that is not visible gives up its stream
+const looks = 15000; // how often it then reads the page
 let source, watchdog, retry, pause = 500;
 
 const word = { on: 'live', down: 'not connected', off: 'not live' };
@@ -15,7 +17,7 @@ function turn(state, told) {
   el.querySelector('.live-word').textContent = word[state];
   live = state === 'on';
   document.getElementById('stale').hidden = state !== 'down';
-  told(live);
+  told(live, state === 'off');
 }
 
 /** Opens the stream again at once. */
@@ -23,11 +25,16 @@ export let reopen;
 
 /**
  * Opens the stream and reopens it. Calls changed with each change, progress with
- * each line, told with whether it is connected, and back after it connects: then
- * the page must be read again.
+ * each line, told with whether it is connected and whether that is no news, and back
+ * after it connects: then the page must be read again.
+ *
+ * Browsers open only six connections to a server without TLS, for all their tabs. So a tab
+ * that is not visible gives up its stream, unless keeps() is true.
  */
-export function open({ changed, progress, told, back }) {
+export function open({ changed, progress, told, back, keeps }) {
+  let looking, resting; // without a stream; about to give it up
   const again = () => {
+    if (looking) return;
     source?.close();
     clearTimeout(watchdog);
     clearTimeout(retry);
@@ -56,10 +63,29 @@ export function open({ changed, progress, told, back }) {
     };
     heard();
   };
+  const rest = () => {
+    if (keeps?.()) { source ?? connect(); return; }
+    source?.close();
+    source = undefined;
+    clearTimeout(watchdog);
+    clearTimeout(retry);
+    looking = setInterval(back, looks);
+  };
+  const wake = () => {
+    clearInterval(looking);
+    looking = undefined;
+    turn('off', told);
+    connect();
+  };
+  document.addEventListener('visibilitychange', () => {
+    clearTimeout(resting);
+    if (document.hidden) resting = setTimeout(rest, rests);
+    else if (looking) wake();
+  });
   window.addEventListener('offline', again);
   reopen = () => { pause = 0; again(); pause = 500; };
   window.addEventListener('online', reopen);
   window.addEventListener('pagehide', () => source?.close());
   window.addEventListener('pageshow', (e) => { if (e.persisted) reopen(); });
-  connect();
+  if (document.hidden) rest(); else connect();
 }
