@@ -133,6 +133,25 @@ func TestUnknownOutcome(t *testing.T) {
 	see(t, types(m, "\x1b\x1b bGy"), "Responses: 0 accepted, 1 not accepted", "not accepted: no")
 }
 
+// Esc leads from the confirmation back to the text, which is still there.
+func TestBackToTheText(t *testing.T) {
+	m, e := newDay(t, 120, 40)
+	see(t, types(m, "\rrnot today\r"), "feedback not today", "y reject")
+	see(t, types(m, "\x1b"), "> not today")
+	see(t, types(m, "!\ry"), "git push")
+	if len(e.responses) != 1 || e.responses[0].Feedback != "not today!" {
+		t.Errorf("responses: %+v", e.responses)
+	}
+	if d, ok := m.top().(*detailScreen); !ok {
+		t.Errorf("after the response the screen is %T", d)
+	}
+	m, e = newDay(t, 120, 40)
+	types(m, "jhbob\rplease\r\x1b")
+	if types(m, "by\r\ry"); len(e.responses) != 1 || e.responses[0].To != "bobby" || e.responses[0].Note != "please" {
+		t.Errorf("responses: %+v", e.responses)
+	}
+}
+
 // Esc stops a response to several requests after the one on its way, and the others stay open.
 func TestSeveralStopped(t *testing.T) {
 	m, e := newDay(t, 120, 40)

@@ -107,16 +107,24 @@ func (s *composeScreen) next(m *model) tea.Cmd {
 	for _, d := range s.drafts {
 		f.set(&d.response, text)
 	}
-	if s.at++; s.at < len(s.fields) {
-		f.in.Blur()
-		return s.fields[s.at].in.Focus()
+	if s.at < len(s.fields)-1 {
+		return s.write(s.at + 1)
 	}
+	s.write(0) // for a person who comes back
 	return s.done(m)
 }
 
+// write puts the cursor into a field.
+func (s *composeScreen) write(at int) tea.Cmd {
+	s.fields[s.at].in.Blur()
+	s.at = at
+	return s.fields[at].in.Focus()
+}
+
+// done sends to several requests, or opens the confirmation, from which esc leads back to the text.
 func (s *composeScreen) done(m *model) tea.Cmd {
-	m.pop()
 	if s.bulk != nil {
+		m.pop()
 		return s.bulk.sendAll(m, s.drafts)
 	}
 	m.push(newConfirm(s.drafts[0]))

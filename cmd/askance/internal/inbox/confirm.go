@@ -68,6 +68,9 @@ func (s *confirmScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	case s.draft.obstacle(m) != "":
 	case key == "y" && s.ready():
 		m.pop()
+		if _, written := m.top().(*composeScreen); written {
+			m.pop()
+		}
 		return m.send(s.draft)
 	case key == "Y" && s.ready():
 		return s.sendAndOpenNext(m)
