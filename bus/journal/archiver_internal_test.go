@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
@@ -43,6 +44,33 @@ func TestScanKeepsNoHeaders(t *testing.T) {
 		t.Errorf("a scan of %d replies keeps %d MB", replies, size>>20)
 	}
 	runtime.KeepAlive(s)
+}
+
+// An archiver whose clock is ahead neither archives what is young, nor what granted a standing approval
+// that is in force.
+func TestArchiverWhoseClockIsAhead(t *testing.T) {
+	clock := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC) // of the server
+	s := newReplyScan()
+	s.clock, s.head, s.sent = clock, 100, 100
+	s.granted["sta"] = toolcall.StandingApproval{ID: "sta", Terms: toolcall.StandingTerms{Until: clock.Add(time.Hour)}}
+	for i, x := range []replyRecords{
+		{reply: "old", last: clock.Add(-48 * time.Hour).UnixNano()},
+		{reply: "young", last: clock.Add(-time.Hour).UnixNano()},
+		{reply: "grants", last: clock.Add(-48 * time.Hour).UnixNano(), granted: []toolcall.StandingID{"sta"}},
+	} {
+		at := s.replyOf("s", x.reply)
+		x.session, x.seqs = at.session, []uint64{uint64(i) + 1}
+		*at = x
+	}
+	for _, ahead := range []time.Duration{0, time.Minute, 24 * time.Hour, 365 * 24 * time.Hour} {
+		got := s.chooseReplies(Retention{OlderThan: 24 * time.Hour}, clock.Add(ahead))
+		if len(got) != 1 || got[0].reply != "old" {
+			t.Errorf("a clock that is %s ahead: %d replies are archived, want only the old one", ahead, len(got))
+		}
+	}
+	if got := s.chooseReplies(Retention{OlderThan: 24 * time.Hour}, clock.Add(-25*time.Hour)); len(got) > 0 {
+		t.Errorf("a clock that is behind: %d replies are archived", len(got))
+	}
 }
 
 // The requests for a deletion delete exactly the archived records, however these are mixed with

@@ -55,8 +55,9 @@ type replyAt struct {
 type replyScan struct {
 	head     uint64 // what is behind is not signed
 	end      uint64
-	sent     uint64 // what is behind waits for a destination of webhooks
-	bytes    uint64 // of the journal
+	sent     uint64    // what is behind waits for a destination of webhooks
+	clock    time.Time // of the server, when it told the end
+	bytes    uint64    // of the journal
 	sessions map[bus.Token]*sessionRecords
 	replies  map[replyAt]*replyRecords
 	open     map[bus.Entity]bool                        // calls
@@ -73,15 +74,17 @@ func newReplyScan() *replyScan {
 
 // scanReplies reads the whole journal up to its last signed record.
 func (l archiver) scanReplies(ctx context.Context, progress func(done, all uint64)) (*replyScan, error) {
-	state, err := l.j.streamState(ctx)
+	info, err := l.j.store.leaderInfo(ctx)
 	if err != nil {
 		return nil, err
 	}
+	state := info.State
 	last, err := l.kept.readNewest(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := newReplyScan()
+	s.clock = info.TimeStamp
 	if s.sent, err = l.j.store.deliveredUpTo(ctx); err != nil {
 		return nil, err
 	}
@@ -210,8 +213,12 @@ func (s *replyScan) isOver(x *replyRecords, now time.Time) bool {
 	})
 }
 
-// chooseReplies returns the replies to archive, the oldest first.
+// chooseReplies returns the replies to archive, the oldest first. Nothing is too old only because this
+// machine's clock, now, is ahead of the server's, which stamped the records.
 func (s *replyScan) chooseReplies(r Retention, now time.Time) []*replyRecords {
+	if s.clock.Before(now) {
+		now = s.clock
+	}
 	var out []*replyRecords
 	calls := 0
 	for _, x := range s.replies {
