@@ -75,6 +75,43 @@ func TestLink(t *testing.T) {
 	}
 }
 
+// A link that was used is not valid again where the clock of a gateway is behind.
+func TestLinkIsUsedOnceWithOtherClocks(t *testing.T) {
+	begin, store := noon, map[string]time.Time{} // until when NATS remembers a token, by its own clock
+	at := func(ahead time.Duration) (*webhook.Links, *time.Time) {
+		nats := begin
+		l, err := webhook.NewLinks(webhook.LinksConfig{Space: "alpha", Key: linkKey, Public: "https://x.example", Now: func() time.Time { return nats.Add(ahead) },
+			UseOnce: func(_ context.Context, token string, ttl time.Duration) (bool, error) {
+				first := !nats.Before(store[token])
+				if first {
+					store[token] = nats.Add(ttl)
+				}
+				return first, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, &nats
+	}
+	first, _ := at(0)
+	token, err := first.Token(aLink())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Use(t.Context(), token, aLink()); err != nil {
+		t.Fatal(err)
+	}
+	for _, behind := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+		l, nats := at(-behind)
+		*nats = aLink().Expires.Add(behind - time.Second)
+		if link, err := l.Open(token, "alpha"); err != nil {
+			t.Errorf("%s behind: %v", behind, err)
+		} else if err := l.Use(t.Context(), token, link); !errors.Is(err, message.ErrConflict) {
+			t.Errorf("%s behind, the link is used again: %v", behind, err)
+		}
+	}
+}
+
 // Only a complete, genuine and current token opens a link.
 func TestLinkRefused(t *testing.T) {
 	u := &used{}
