@@ -418,9 +418,10 @@ func NextLook(c *toolcall.Call, now time.Time, remind time.Duration) time.Time {
 }
 
 // nextReminder is when people are next reminded of an approval request: after each full
-// interval since the call last changed.
+// interval since the call last changed, or from now if the clock was set back since.
 func nextReminder(c *toolcall.Call, now time.Time, every time.Duration) time.Time {
-	return c.UpdatedAt.Add(max(now.Sub(c.UpdatedAt), 0).Truncate(every) + every)
+	next := c.UpdatedAt.Add(max(now.Sub(c.UpdatedAt), 0).Truncate(every) + every)
+	return earlierOf(next, now.Add(every))
 }
 
 // earlierOf returns the earlier of two times, ignoring zero.

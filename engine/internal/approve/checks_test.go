@@ -180,3 +180,23 @@ func TestChecks(t *testing.T) {
 		}
 	}
 }
+
+// People are reminded at every interval after the last change, also if the clock was set back since.
+func TestNextLook(t *testing.T) {
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	for _, tc := range []struct{ past, remind, ends, want time.Duration }{
+		{0, time.Hour, 0, time.Hour},
+		{90 * time.Minute, time.Hour, 0, 2 * time.Hour},
+		{90 * time.Minute, time.Hour, 100 * time.Minute, 100 * time.Minute},
+		{0, 0, 100 * time.Minute, 100 * time.Minute},
+		{-365 * 24 * time.Hour, time.Hour, 100 * time.Minute, time.Hour - 365*24*time.Hour},
+	} {
+		c := &toolcall.Call{UpdatedAt: at, Request: &toolcall.ApprovalRequest{}}
+		if tc.ends > 0 {
+			c.Request.Requirement.Deadline = at.Add(tc.ends)
+		}
+		if got := NextLook(c, at.Add(tc.past), tc.remind).Sub(at); got != tc.want {
+			t.Errorf("%s after the change: the next look is after %s, want %s", tc.past, got, tc.want)
+		}
+	}
+}
