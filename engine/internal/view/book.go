@@ -18,13 +18,13 @@ type Book struct {
 	byTool            map[string]map[toolcall.StandingID]struct{}
 	gave              map[toolcall.StandingID]uint64 // sequence of the call's event record that granted one without a record of its own
 	grown             int                            // added since ended ones were last dropped
-	times             []recordTime                   // of the records that no later one passed: a later record has an earlier time
+	times             []RecordTime                   // of the records that no later one passed: a later record has an earlier time
 }
 
-// recordTime is when an event record was written, by its engine's clock.
-type recordTime struct {
-	seq uint64
-	at  time.Time
+// RecordTime is when an event record was written, by its engine's clock.
+type RecordTime struct {
+	Seq uint64    `json:"seq"`
+	At  time.Time `json:"at"`
 }
 
 // keepEnded is how many ended standing approvals stay in memory.
@@ -61,17 +61,17 @@ func (b *Book) apply(s *toolcall.StandingApproval, seq uint64) bool {
 func (b *Book) noteTime(seq uint64, at time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := slices.IndexFunc(b.times, func(t recordTime) bool { return t.seq > seq })
+	i := slices.IndexFunc(b.times, func(t RecordTime) bool { return t.Seq > seq })
 	if i < 0 {
 		i = len(b.times)
-	} else if !b.times[i].at.Before(at) {
+	} else if !b.times[i].At.Before(at) {
 		return
 	}
 	from := i
-	for from > 0 && !b.times[from-1].at.After(at) {
+	for from > 0 && !b.times[from-1].At.After(at) {
 		from--
 	}
-	b.times = slices.Replace(b.times, from, i, recordTime{seq, at})
+	b.times = slices.Replace(b.times, from, i, RecordTime{seq, at})
 }
 
 // Clock returns the time by which a standing approval is judged: now, or that of a record
@@ -86,9 +86,9 @@ func (b *Book) Clock(s *toolcall.StandingApproval, now time.Time) time.Time {
 // judgeAt is Clock; b.mu is held.
 func (b *Book) judgeAt(s *toolcall.StandingApproval, now time.Time) time.Time {
 	since := max(s.Seq, b.gave[s.ID])
-	i := slices.IndexFunc(b.times, func(t recordTime) bool { return t.seq > since })
-	if i >= 0 && b.times[i].at.After(now) {
-		return b.times[i].at
+	i := slices.IndexFunc(b.times, func(t RecordTime) bool { return t.Seq > since })
+	if i >= 0 && b.times[i].At.After(now) {
+		return b.times[i].At
 	}
 	return now
 }

@@ -23,8 +23,11 @@ type Snapshot struct {
 	// record of their own, only the record of the call that granted them.
 	Standing []uint64    `json:"standing"`
 	Granted  []GrantedAt `json:"granted"`
-	Gone     goneReplies `json:"gone"` // oldest first
-	GoneUpTo uint64      `json:"gone_up_to"`
+	// Times are those by which standing approvals are judged; see Book.Clock. Their records need not
+	// be among the others.
+	Times    []RecordTime `json:"times,omitzero"`
+	Gone     goneReplies  `json:"gone"` // oldest first
+	GoneUpTo uint64       `json:"gone_up_to"`
 	// Closed are those of Gone that are not open.
 	Closed     goneReplies `json:"closed"`
 	ClosedUpTo uint64      `json:"closed_up_to"`
@@ -109,6 +112,7 @@ func TakeSnapshot(v *View, also func()) *Snapshot {
 func (b *Book) addTo(s *Snapshot) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
+	s.Times = slices.Clone(b.times)
 	for id, sa := range b.standingApprovals {
 		if sa.Seq > 0 {
 			s.Standing = append(s.Standing, sa.Seq)
@@ -157,7 +161,10 @@ func (s *Snapshot) Forget(archived map[uint64]bool) {
 // Restore fills an empty view, which nothing else uses yet, from a snapshot. records holds
 // the journal's records at Sequences.
 func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*toolcall.EventRecord) error {
-	for seq, rec := range records {
+	for _, t := range s.Times {
+		v.Book.noteTime(t.Seq, t.At)
+	}
+	for seq, rec := range records { // a snapshot of an earlier version has no times
 		if rec != nil {
 			v.Book.noteTime(seq, rec.At)
 		}

@@ -313,6 +313,8 @@ func TestClockAfterASnapshot(t *testing.T) {
 	if got := v.Book.Clock(&toolcall.StandingApproval{}, late.Add(-time.Hour)); !got.Equal(late) {
 		t.Fatalf("before: %v", got)
 	}
+	late = late.Add(time.Minute)
+	v.Apply(&toolcall.EventRecord{At: late, Budget: &toolcall.BudgetState{ID: "b", Space: "x"}}, 2) // not in the snapshot
 	s := TakeSnapshot(v, func() {})
 	next, into := New(10), New(10)
 	if err := Restore(next, "x", s, map[uint64]*toolcall.EventRecord{1: rec}); err != nil {
