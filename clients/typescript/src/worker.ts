@@ -45,6 +45,8 @@ export interface WorkerOptions {
 
 const minLease = 500;
 const returnDelay = 10_000;
+/** How long an acknowledgement is repeated. Without it the task comes again, and does not run again. */
+const ackFor = 5000;
 const keysEvery = 10_000;
 const unprovedLimit = 10_000;
 const linesKept = 32;
@@ -177,7 +179,7 @@ export class Worker {
     const record = member(offered, "record");
     if (id === undefined || !record) throw new TypeError("it cannot be read");
     const ack = (again?: { return: true; delay_ms: number }) =>
-      this.#transport.call("ackTask", { body: { ...queueOf(tool), task: id, ...again } }).then(() => undefined, (err: unknown) => this.#log(`a task of ${tool.name} comes again: ${messageOf(err)}`));
+      this.#transport.call("ackTask", { body: { ...queueOf(tool), task: id, ...again }, retryFor: ackFor }).then(() => undefined, (err: unknown) => this.#log(`a task of ${tool.name} comes again: ${messageOf(err)}`));
     const giveBack = { return: true, delay_ms: returnDelay } as const;
     const keys = await this.#keysFor(text(record, "call", "attempt", "grant", "key_id") ?? "");
     const task = await checkTask(record, { tool: tool.name, subject: tool.subject ?? "", keys, now: this.#transport.clock.now() });
@@ -195,7 +197,9 @@ export class Worker {
       return;
     }
     const lease = await this.#start(task, own, stop, ack, giveBack);
-    if (lease) await this.#run(tool, task, own, lease, runs);
+    if (!lease) return;
+    await this.#run(tool, task, own, lease, runs);
+    await lease.acked; // a stopped worker leaves no request behind
   }
 
   /** Whether the grant has expired by the engine's clock, too: this machine's may be wrong. */
@@ -219,11 +223,10 @@ export class Worker {
         const { node } = await this.#transport.read("startTask", { body: { ...own, request, grant_nonce: task.nonce }, retryFor: 0 });
         const doubt = await checkStart(node, await this.#keysFor(text(node, "key_id") ?? ""), { key: task.key, attempt: own.attempt, claim: own.claim, request, nonce: task.nonce });
         if (!doubt) {
-          void ack();
           const fresh = member(node, "fresh");
           const lasts = integer(node, "lease_ms") ?? 0;
           return {
-            since: fresh?.kind === "literal" && fresh.value === true ? sent : first, lasts,
+            acked: ack(), since: fresh?.kind === "literal" && fresh.value === true ? sent : first, lasts,
             beat: Math.min(integer(node, "heartbeat_ms") ?? lasts, lasts / 3) || 5000, left: readTime(text(node, "deadline")) - readTime(text(node, "at")), // this machine's clock may be wrong
           };
         }
@@ -408,6 +411,7 @@ interface Own {
 }
 
 interface Lease {
+  acked: Promise<void>;
   since: Instant;
   lasts: number;
   beat: number;

@@ -439,6 +439,31 @@ test("a stopping worker finishes what runs", async () => {
   assert.equal((await finished(call as Call)).result?.output, "done");
 });
 
+test("a stopped worker leaves no request behind", async () => {
+  let acknowledged = () => {};
+  const acknowledging = new Promise<void>((resolve) => { acknowledged = resolve; });
+  let open = 0;
+  let atTheEnd = -1;
+  await working([{ name: "job", run: () => "done" }], async (_, stop, run) => {
+    await finished(await propose("left", "job"));
+    stop.abort();
+    setTimeout(acknowledged, 50); // the worker has stopped long before, if it does not wait
+    await run;
+    atTheEnd = open;
+  }, {
+    fetch: changed(async (operation, send) => {
+      open++;
+      try {
+        if (operation === "ack") await acknowledging;
+        return await send();
+      } finally {
+        open--;
+      }
+    }),
+  });
+  assert.equal(atTheEnd, 0);
+});
+
 test("a worker that may not wait any longer stops: the outcome is unknown, and stays unknown", async () => {
   let begun = () => {};
   const running = new Promise<void>((resolve) => { begun = resolve; });
