@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -354,6 +355,21 @@ def test_timeout_of_a_wait(server: Server, session: str) -> None:
     with pytest.raises(askance.Unavailable) as caught:
         server.client().gate(session, "r1").call("refund", {}, id="c1", timeout=0.05)
     assert caught.value.code == "timeout"
+
+
+def test_timeout_of_a_server_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The timeout of a call counts for the requests, too, and 0 only for the decision."""
+    monkeypatch.setattr("askance._core.SLACK", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as listener:  # it accepts and never replies
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        begun = time.monotonic()
+        with Client(url, "") as client, pytest.raises(askance.Unavailable, match="does not answer"):
+            client.gate("s", "r").call("lookup", {}, timeout=0.05)
+        assert time.monotonic() - begun < 5
+    for timeout, within in ((10.0, 10.05), (0.0, None), (None, None)):
+        gate = GateCore(Requests(clock=lambda: 0.0), "s", "r")
+        for op in (gate.decide([Proposal("lookup", {}, "c1")], timeout), gate.wait(["c1"], timeout)):
+            assert getattr(op.send(None), "within", "nothing was sent") == within
 
 
 def test_stale_digest_is_refused(server: Server, session: str) -> None:

@@ -73,7 +73,10 @@ class AsyncGate:
     async def call(
         self, name: str, input: str | Mapping[str, Any], *, id: str = "", timeout: float | None = None
     ) -> AsyncOutcome:
-        """Propose one call and wait until it is decided; after ``timeout`` seconds raise Unavailable, code timeout."""
+        """Propose one call and wait until it is decided.
+
+        After ``timeout`` seconds raise Unavailable, with code timeout if the call still waits.
+        """
         return self._bind((await self._drive(self.core.decide([Proposal(name, input, id)], timeout)))[0])
 
     async def calls(
@@ -84,7 +87,7 @@ class AsyncGate:
         Run and report each before you take the next, or in a task: a later call can wait for the result of an
         earlier one.
         """
-        calls = await self._drive(self.core.start(proposals))
+        calls = await self._drive(self.core.start(proposals, timeout))
         waiting = {asyncio.ensure_future(self._drive(self.core.settle(p, c, timeout))) for p, c in calls}
         try:
             while waiting:

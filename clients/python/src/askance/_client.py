@@ -73,7 +73,10 @@ class Gate:
     def call(
         self, name: str, input: str | Mapping[str, Any], *, id: str = "", timeout: float | None = None
     ) -> SyncOutcome:
-        """Propose one call and wait until it is decided; after ``timeout`` seconds raise Unavailable, code timeout."""
+        """Propose one call and wait until it is decided.
+
+        After ``timeout`` seconds raise Unavailable, with code timeout if the call still waits.
+        """
         return self._bind(self._drive(self.core.decide([Proposal(name, input, id)], timeout))[0])
 
     def calls(self, proposals: Sequence[Proposal], *, timeout: float | None = None) -> Iterator[SyncOutcome]:
@@ -81,7 +84,7 @@ class Gate:
 
         Run and report each before you take the next: a later call can wait for the result of an earlier one.
         """
-        return self._settle(self._drive(self.core.start(proposals)), timeout)
+        return self._settle(self._drive(self.core.start(proposals, timeout)), timeout)
 
     def _settle(self, calls: list[tuple[Proposal, Call]], timeout: float | None) -> Iterator[SyncOutcome]:
         for proposal, call in calls:

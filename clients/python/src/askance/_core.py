@@ -13,7 +13,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, Union, cast
 from urllib.parse import quote
 
@@ -26,6 +26,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 HOLD_MS = 30_000  # how long the server holds a wait
+SLACK = 2.0  # how much longer than its deadline a request may take: the server replies to a wait at the deadline
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # between repetitions of a request, in seconds
 
 
@@ -40,6 +41,7 @@ class Send:
     body: Json | None = None
     key: str = ""
     held: float = 0.0
+    within: float | None = None  # seconds until the deadline of the caller
 
 
 @dataclass(frozen=True)
@@ -154,11 +156,18 @@ class Requests:
     clock: Callable[[], float] = field(default=time.monotonic)
     claims: Json = field(default_factory=dict)  # by path, of beginnings that got no reply and may be recorded
 
-    def send(self, send: Send) -> Op[Json]:
+    def deadline(self, timeout: float | None) -> float | None:
+        """When requests with a timeout end. A timeout of 0 is for the decision alone, not for the server."""
+        return self.clock() + timeout + SLACK if timeout else None
+
+    def send(self, send: Send, deadline: float | None = None) -> Op[Json]:
         """Send a request. Without a reply, repeat it with the same key for patience seconds."""
         end = self.clock() + self.patience + send.held
+        end = end if deadline is None else min(end, deadline)
         tries = 0
         while True:
+            if deadline is not None:
+                send = replace(send, within=max(0.1, deadline - self.clock()))
             try:
                 return read_reply(send.what, (yield send))
             except AskanceError as err:
@@ -170,11 +179,18 @@ class Requests:
                     raise
                 yield Sleep(pause)
 
-    def post(self, what: str, path: str, body: Json, *, key: bool = True) -> Op[Json]:
-        return self.send(Send(what, "POST", path, body=body, key=secrets.token_hex(16) if key else ""))
+    def post(self, what: str, path: str, body: Json, *, key: bool = True, deadline: float | None = None) -> Op[Json]:
+        return self.send(Send(what, "POST", path, body=body, key=secrets.token_hex(16) if key else ""), deadline)
 
-    def get(self, what: str, path: str, query: Sequence[tuple[str, str]] = (), held: float = 0.0) -> Op[Json]:
-        return self.send(Send(what, "GET", path, tuple(query), held=held))
+    def get(
+        self,
+        what: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        held: float = 0.0,
+        deadline: float | None = None,
+    ) -> Op[Json]:
+        return self.send(Send(what, "GET", path, tuple(query), held=held), deadline)
 
 
 def read_calls(what: str, body: Json) -> list[Call]:
@@ -256,11 +272,12 @@ class GateCore:
         out |= {"external_tools": external} if external else {}
         return out
 
-    def propose(self, proposals: Sequence[Proposal]) -> Op[list[Call]]:
+    def propose(self, proposals: Sequence[Proposal], timeout: float | None = None) -> Op[list[Call]]:
         """Propose calls and return their current state, in order."""
-        what = f"propose calls of reply {self.reply}"
-        calls = read_calls(what, (yield from self.requests.post(what, self.base + "/calls", self.body(proposals))))
-        return self.match(what, proposals, calls)
+        what, deadline = f"propose calls of reply {self.reply}", self.requests.deadline(timeout)
+        body = self.body(proposals)
+        reply = yield from self.requests.post(what, self.base + "/calls", body, deadline=deadline)
+        return self.match(what, proposals, read_calls(what, reply))
 
     def preview(self, proposals: Sequence[Proposal]) -> Op[PreviewReply]:
         """Ask what the policy would decide; nothing is proposed."""
@@ -283,21 +300,22 @@ class GateCore:
     def wait(self, ids: Sequence[str], timeout: float | None, until: str = "runnable") -> Op[list[Call]]:
         """Wait until each call is finished or this runtime can run it, or until the timeout, and return their state."""
         end = None if timeout is None else self.requests.clock() + timeout
+        deadline = self.requests.deadline(timeout)
         what = f"wait for calls of reply {self.reply}"
         while True:
             left = HOLD_MS if end is None else min(HOLD_MS, max(1, int(1000 * (end - self.requests.clock()))))
             query = [("tool_call_id", i) for i in ids] + [("until", until), ("timeout_ms", str(left))]
-            body = yield from self.requests.get(what, self.base + "/wait", query, held=left / 1000)
+            body = yield from self.requests.get(what, self.base + "/wait", query, left / 1000, deadline)
             calls = read_calls(what, body)
             if ids:
                 calls = self.match(what, [Proposal("", "", i) for i in ids], calls)
             if body.get("done") is True or (end is not None and self.requests.clock() >= end):
                 return calls
 
-    def start(self, proposals: Sequence[Proposal]) -> Op[list[tuple[Proposal, Call]]]:
+    def start(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[tuple[Proposal, Call]]]:
         """Propose the calls of one model response together; return each with its current state."""
         proposals = self.identify(proposals)
-        return list(zip(proposals, (yield from self.propose(proposals))))
+        return list(zip(proposals, (yield from self.propose(proposals, timeout))))
 
     def settle(self, proposal: Proposal, call: Call, timeout: float | None) -> Op[Outcome]:
         """Wait until one proposed call is decided."""
@@ -317,7 +335,7 @@ class GateCore:
     def decide(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[Outcome]]:
         """Propose calls, wait until each is decided, and claim those that are allowed."""
         out = []
-        for proposal, call in (yield from self.start(proposals)):
+        for proposal, call in (yield from self.start(proposals, timeout)):
             outcome = yield from self.settle(proposal, call, timeout)
             out.append((yield from self.claim(outcome)))
         return out

@@ -99,11 +99,12 @@ class Settings:
         headers = self.headers() | {"Accept": "application/json, application/problem+json"}
         if send.key:
             headers["Idempotency-Key"] = send.key
+        limit = float("inf") if send.within is None else send.within
         out: dict[str, Any] = {
             "method": send.method,
             "url": self.target(send),
             "headers": headers,
-            "timeout": httpx.Timeout(ANSWER_SECONDS + send.held, connect=CONNECT_SECONDS),
+            "timeout": httpx.Timeout(min(limit, ANSWER_SECONDS + send.held), connect=min(limit, CONNECT_SECONDS)),
         }
         if send.body is not None:
             headers["Content-Type"] = "application/json"
