@@ -74,11 +74,11 @@ func Open(at string) (base string, transport http.RoundTripper) {
 
 // checkSocket refuses a socket that another user could have put there while the server is down.
 func checkSocket(path string) error {
-	real, err := filepath.EvalSymlinks(path)
+	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
-	for _, socket := range []string{path, real} {
+	for _, socket := range []string{path, resolved} {
 		for at, dir := socket, filepath.Dir(socket); at != dir; at, dir = dir, filepath.Dir(dir) {
 			info, err := os.Stat(dir)
 			if err != nil {
