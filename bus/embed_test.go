@@ -309,6 +309,25 @@ func TestRefusedSubjectsAreLoggedSeldom(t *testing.T) {
 	}
 }
 
+// A stranger who tries many passwords does not fill the log.
+func TestRefusedLoginsAreLoggedSeldom(t *testing.T) {
+	log := &lockedBuffer{}
+	b := bustest.New(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
+		o.Logger = slog.New(slog.NewTextHandler(log, nil))
+		o.Users = []embed.User{{Name: "bot", Password: "pw"}}
+	}))
+	began, attempts := time.Now(), 100
+	for range attempts {
+		if _, err := nats.Connect(b.URL(), nats.UserInfo("bot", "guess")); !errors.Is(err, nats.ErrAuthorization) {
+			t.Fatal(err)
+		}
+	}
+	seconds := int(time.Since(began)/time.Second) + 1
+	if n := strings.Count(log.String(), "authentication error"); n == 0 || n > seconds {
+		t.Errorf("%d lines in %d s about %d refused logins", n, seconds, attempts)
+	}
+}
+
 // lockedBuffer is a log that is read while it is written.
 type lockedBuffer struct {
 	mu   sync.Mutex // guards text

@@ -361,8 +361,25 @@ type serverLog struct {
 	mu    sync.Mutex // guards first
 	first error
 
-	refused   atomic.Int64 // subjects that were refused since the last logged one
-	refusedAt atomic.Int64 // when one was last logged, in Unix nanoseconds
+	refused sampler // of subjects that a client may not use
+	clients sampler // of other errors that name a client
+}
+
+// sampler permits one line a second of a kind that a client can cause any number of times, some
+// of them without a login.
+type sampler struct {
+	n  atomic.Int64 // since the last line
+	at atomic.Int64 // when that was, in Unix nanoseconds
+}
+
+// countDue returns how many errors the next line stands for; 0: none is due.
+func (s *sampler) countDue() int64 {
+	n, now, last := s.n.Add(1), time.Now().UnixNano(), s.at.Load()
+	if last != 0 && now-last < int64(time.Second) || !s.at.CompareAndSwap(last, now) {
+		return 0
+	}
+	s.n.Add(-n)
+	return n
 }
 
 func (l *serverLog) fatalError() error {
@@ -378,17 +395,17 @@ func (l *serverLog) Tracef(string, ...any)           {}
 
 func (l *serverLog) Errorf(format string, v ...any) {
 	text := fmt.Sprintf(format, v...)
-	if !strings.Contains(text, " Violation") {
+	of := &l.clients
+	switch {
+	case strings.Contains(text, " Violation"):
+		of = &l.refused
+	case !strings.Contains(text, " - cid:"):
 		l.log.Error(text)
 		return
 	}
-	// A client may try any number of subjects that it may not use. One a second is logged.
-	n, now, last := l.refused.Add(1), time.Now().UnixNano(), l.refusedAt.Load()
-	if last != 0 && now-last < int64(time.Second) || !l.refusedAt.CompareAndSwap(last, now) {
-		return
+	if n := of.countDue(); n > 0 {
+		l.log.Error(text, "count", n)
 	}
-	l.refused.Add(-n)
-	l.log.Error(text, "count", n)
 }
 
 func (l *serverLog) Fatalf(format string, v ...any) {
