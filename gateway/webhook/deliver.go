@@ -34,7 +34,7 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl toolcall.Deli
 	}
 	dl.Attempt = w.attemptOf(n, dl)
 	log := w.cfg.Log.With("destination", d.Name, "id", n.ID, "type", n.Type, "attempt", dl.Attempt)
-	current, err := w.isCurrent(ctx, n)
+	current, err := w.isCurrent(ctx, n, dl.Record.Time)
 	switch {
 	case err != nil:
 		log.Debug("cannot read the state of an approval request", "err", err)
@@ -270,7 +270,7 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 	fate := FateDelivered
 	if n := w.noticeOf(d, record); n == nil {
 		fate = FateStale // the destination no longer wants it
-	} else if current, err := w.isCurrent(ctx, n); err != nil {
+	} else if current, err := w.isCurrent(ctx, n, record.Time); err != nil {
 		return "", err
 	} else if !current {
 		fate = FateStale

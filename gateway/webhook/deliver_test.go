@@ -351,8 +351,9 @@ func (e early) Follow(ctx context.Context, destination string, f func(context.Co
 	return e.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
 		if c := d.Record.Record.Call; c != nil && d.Attempt == 1 {
 			record, again, done := *d.Record.Record, d.Again, d.Done
+			record.At = record.At.Add(-toolcall.ReadLag) // the clock of the engine is behind
 			if c.Call == "old" {
-				record.At = record.At.Add(-toolcall.ReadLag)
+				d.Record.Time = d.Record.Time.Add(-toolcall.ReadLag)
 			}
 			d.Record.Record, d.Record.Seq = &record, d.Record.Seq+1000
 			d.Again = func(time.Duration) error { e.paused <- c.Call; return again(0) }

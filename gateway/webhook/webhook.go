@@ -104,15 +104,16 @@ func (w *Webhooks) Run(ctx context.Context, _ *gateway.Server) {
 var self = toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-webhooks", Auth: "in-process"}
 
 // isCurrent reports whether a notice is still true: its approval request may have been
-// decided or changed since.
-func (w *Webhooks) isCurrent(ctx context.Context, n *Notice) (bool, error) {
+// decided or changed since. stored is when the server stored its record: the clock of the engine
+// that wrote it may be wrong.
+func (w *Webhooks) isCurrent(ctx context.Context, n *Notice, stored time.Time) (bool, error) {
 	if !n.isRequest() {
 		return true, nil
 	}
 	shown, err := w.cfg.Space.As(self).Show(ctx, toolcall.ShowRequest{V: 1, Key: n.Call.Key})
 	isOlder := errors.Is(err, message.ErrNotFound) || err == nil && shown.Call.Seq < n.Seq
 	switch {
-	case isOlder && time.Since(n.Timestamp) < toolcall.ReadLag:
+	case isOlder && time.Since(stored) < toolcall.ReadLag:
 		return false, errBehind
 	case isOlder:
 		return false, nil
