@@ -152,6 +152,17 @@ func TestBackToTheText(t *testing.T) {
 	}
 }
 
+// An empty result is a mistake, as in the web console.
+func TestEmptyResult(t *testing.T) {
+	m, _ := newDay(t, 120, 40)
+	types(m, "\rt ")
+	m.Update(tea.KeyMsg{Type: tea.KeyCtrlS})
+	see(t, m.View(), "The result is empty")
+	if _, open := m.top().(*composeScreen); !open {
+		t.Error("the confirmation of an empty result is open")
+	}
+}
+
 // Esc stops a response to several requests after the one on its way, and the others stay open.
 func TestSeveralStopped(t *testing.T) {
 	m, e := newDay(t, 120, 40)

@@ -84,6 +84,9 @@ func (s *composeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		return nil
 	case s.stale(m) != "":
 		return nil
+	case s.area != nil && k.Type == tea.KeyCtrlS && strings.TrimSpace(s.area.Value()) == "":
+		m.say(m.out.Bad, "The result is empty: enter the text for the model.")
+		return nil
 	case s.area != nil && k.Type == tea.KeyCtrlS:
 		for _, d := range s.drafts {
 			d.response.Output = s.area.Value()
