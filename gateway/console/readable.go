@@ -59,10 +59,7 @@ func readable(input string) ([]block, arguments) {
 	texts := textsOf(members)
 	var out []block
 	used := map[string]bool{}
-	title := ""
-	for _, n := range fileNames {
-		title = cmp.Or(title, texts[n])
-	}
+	title := fileOf(texts)
 	if b, names, ok := editOf(texts, title); ok {
 		out = append(out, b)
 		used[names[0]], used[names[1]] = true, true
@@ -83,6 +80,18 @@ func readable(input string) ([]block, arguments) {
 	args.Tree = slices.DeleteFunc(args.Tree, func(a asked.Argument) bool { return used[a.Name] })
 	slices.SortStableFunc(out, func(a, b block) int { return rank(a.Kind != "command") - rank(b.Kind != "command") })
 	return out, args
+}
+
+// fileOf returns the file that the arguments name, or "" if they name several: only the tool knows
+// which of them it edits.
+func fileOf(texts map[string]string) (file string) {
+	for _, n := range fileNames {
+		if text := texts[n]; text != "" && file != "" && text != file {
+			return ""
+		}
+		file = cmp.Or(file, texts[n])
+	}
+	return file
 }
 
 func blockOf(name, text string) (block, bool) {

@@ -85,6 +85,9 @@ func TestReadable(t *testing.T) {
 	}) {
 		t.Errorf("an edit of white space is shown as %+q", b)
 	}
+	if b, _ = readable(`{"file_path":"/tmp/a","path":"/etc/passwd","old":"a","new":"b"}`); b[0].Title != "" {
+		t.Errorf("of two files, the edit is shown as one of %s", b[0].Title)
+	}
 	b, a = readable(`{"path":"x","edits":[{"oldText":"a","newText":"b"},{"oldText":"c","newText":"d"}]}`)
 	if len(b) != 2 || len(a.Tree) != 1 {
 		t.Errorf("two edits are shown as %+v and %+v", b, a.Tree)
