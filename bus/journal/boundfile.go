@@ -71,7 +71,7 @@ func hashHex(b []byte) string {
 }
 
 // load returns the body and the checkpoint that the file names, or nil if there is no file.
-// After an error the file must not be trusted.
+// After an error the file must not be trusted; a body then says what its writer knew.
 func (f boundFile) load(ctx context.Context) (body []byte, at *bound, err error) {
 	b, _, err := plainfile.Read(f.path, maxBoundFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +94,8 @@ func (f boundFile) load(ctx context.Context) (body []byte, at *bound, err error)
 	}
 	c, err := f.check(ctx, h)
 	if err != nil {
-		return refuse(err)
+		_, _, err = refuse(err)
+		return body, nil, err
 	}
 	return body, &bound{c, h.Place, h.Seq}, nil
 }
@@ -105,14 +106,30 @@ type bound struct {
 	place, seq uint64
 }
 
+// MissingCheckpointError means that a file of a holder of the engine keys names a checkpoint that the
+// ledger does not have: the journal is an older copy, or another one.
+type MissingCheckpointError struct {
+	Anchor proof.Anchor
+	At     time.Time // when the file was written, if known
+	path   string
+}
+
+func (e *MissingCheckpointError) Error() string {
+	return fmt.Sprintf("the checkpoint %s, which %s names, is missing", e.Anchor, e.path)
+}
+
 // check makes sure that the file is about this journal: the ledger has the signed checkpoint
 // that the file names, which covers the file's last record, which the journal still has.
 func (f boundFile) check(ctx context.Context, h boundHead) (*proof.Checkpoint, error) {
 	j := f.ledger.j
-	if h.Space != j.space || h.KeyID != j.codec.keys.ID() || !h.Created.Equal(j.created) {
+	if h.Space != j.space || h.KeyID != j.codec.keys.ID() {
 		return nil, errors.New("it belongs to another journal")
 	}
+	missing := &MissingCheckpointError{Anchor: proof.Anchor{Number: h.Checkpoint, Hash: h.Hash}, path: f.path}
 	m, err := f.ledger.kept.store.getSeq(ctx, h.Place)
+	if errors.Is(err, errNone) {
+		return nil, missing
+	}
 	if err != nil {
 		return nil, fmt.Errorf("its checkpoint %d is not readable: %w", h.Checkpoint, err)
 	}
@@ -121,10 +138,13 @@ func (f boundFile) check(ctx context.Context, h boundHead) (*proof.Checkpoint, e
 		return nil, err
 	}
 	if sealed == nil || sealed.Checkpoint.Number != h.Checkpoint || !sealed.Checkpoint.Covers(h.Seq) {
-		return nil, fmt.Errorf("checkpoint %d is not the one that it names", h.Checkpoint)
+		return nil, missing
 	}
 	if hash, err := sealed.Checkpoint.Hash(); err != nil || hash != h.Hash {
-		return nil, fmt.Errorf("checkpoint %d differs from the one that it names", h.Checkpoint)
+		return nil, missing
+	}
+	if !h.Created.Equal(j.created) {
+		return nil, errors.New("it belongs to another journal")
 	}
 	entries, err := sealed.Entries()
 	if err != nil {

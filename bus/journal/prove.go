@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,11 +208,17 @@ func digestKeys(o proof.Options) (proof.Hash, error) {
 // none is stored. An error says why the stored one cannot be used.
 func (v *Verified) Load(ctx context.Context, o proof.Options) (*proof.Earlier, error) {
 	b, at, err := v.file.load(ctx)
-	if err != nil || at == nil {
+	if b == nil {
 		return nil, err
 	}
 	var body verifiedBody
-	if err := strictjson.Unmarshal(b, &body); err != nil {
+	if failed := strictjson.Unmarshal(b, &body); failed != nil {
+		return nil, cmp.Or(err, failed)
+	}
+	if missing, ok := errors.AsType[*MissingCheckpointError](err); ok {
+		missing.At = body.At
+	}
+	if err != nil {
 		return nil, err
 	}
 	keys, err := digestKeys(o)

@@ -40,7 +40,10 @@ const (
 // Load implements engine.Snapshots.
 func (s *Snapshots) Load(ctx context.Context) ([]byte, error) {
 	body, _, err := s.file.load(ctx)
-	return body, err
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
 }
 
 // Save implements engine.Snapshots. It first signs the journal up to the snapshot. The

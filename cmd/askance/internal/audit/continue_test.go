@@ -33,15 +33,22 @@ type verified struct {
 	n      int
 }
 
-func newVerified(t *testing.T) *verified {
+func newVerified(t *testing.T, opts ...bustest.Option) *verified {
 	t.Helper()
-	b := bustest.New(t)
-	v := &verified{t: t, bus: b, j: b.Journal("test"), path: filepath.Join(t.TempDir(), "verified", "test"), keys: toolcall.NewKeySet(b.Keys().Public()), last: map[int]uint64{}}
-	var err error
-	if v.l, err = journal.OpenLedger(t.Context(), v.j, journal.LedgerOptions{Engine: "e"}); err != nil {
-		t.Fatal(err)
-	}
+	b := bustest.New(t, opts...)
+	v := &verified{t: t, path: filepath.Join(t.TempDir(), "verified", "test"), keys: toolcall.NewKeySet(b.Keys().Public()), last: map[int]uint64{}}
+	v.open(b)
 	return v
+}
+
+// open continues with the journal of a server.
+func (v *verified) open(b *bustest.Bus) {
+	v.t.Helper()
+	v.bus, v.j = b, b.Journal("test")
+	var err error
+	if v.l, err = journal.OpenLedger(v.t.Context(), v.j, journal.LedgerOptions{Engine: "e"}); err != nil {
+		v.t.Fatal(err)
+	}
 }
 
 // write adds records of two calls alternately, and signs them.
@@ -88,10 +95,8 @@ func (v *verified) verify(full bool, o proof.Options) (r *proof.Report, why stri
 		}
 	}
 	o.Keys = v.keys
-	if !full {
-		if err := s.Continue(v.t.Context(), &o); err != nil {
-			why = err.Error()
-		}
+	if err := s.Continue(v.t.Context(), &o, full); err != nil {
+		why = err.Error()
 	}
 	if r, err = s.Verify(o); err == nil {
 		err = s.Remember(v.t.Context(), r, o)
@@ -215,6 +220,51 @@ func TestRememberedVerificationIsDoubted(t *testing.T) {
 				t.Errorf("found %v, want %q", r.Findings, tc.find)
 			}
 		})
+	}
+}
+
+// An older copy of the journal lacks the checkpoint that was verified, which every verification
+// reports until an operator accepts the loss.
+func TestVerifiedCheckpointIsMissing(t *testing.T) {
+	now, old := t.TempDir(), filepath.Join(t.TempDir(), "nats")
+	v := newVerified(t, bustest.In(now))
+	v.write(6, true)
+	v.bus.Close()
+	if err := os.CopyFS(old, os.DirFS(now)); err != nil {
+		t.Fatal(err)
+	}
+	keys := v.bus.Keys()
+	reopen := func(folder string) {
+		t.Helper()
+		b := bustest.New(t, bustest.In(folder))
+		b.UseKeys(keys)
+		v.open(b)
+	}
+	reopen(now)
+	v.write(4, true)
+	v.want(false, true, 1, 10)
+	reopen(old)
+	for _, full := range []bool{false, true, false} {
+		r, _ := v.verify(full, proof.Options{})
+		if r.Found != 1 || r.Findings[0].Kind != proof.LostCheckpoint || r.Findings[0].Checkpoint != 2 {
+			t.Errorf("full %t: found %v, want the lost checkpoint 2", full, r.Findings)
+		}
+	}
+	recovery, err := journal.BeginRecovery(t.Context(), v.bus.Conn("operator"), "test", keys, journal.Options{Anchor: journal.NewAnchor(filepath.Join(t.TempDir(), "anchor"), "test", keys)})
+	if err == nil {
+		err = recovery.Prepare(t.Context())
+	}
+	if err == nil {
+		_, err = recovery.Finish(t.Context(), "olga", "an older copy", "e", 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.open(v.bus)
+	v.last = map[int]uint64{0: 5, 1: 6}
+	v.write(2, true)
+	if r, _ := v.verify(false, proof.Options{}); !r.OK || len(r.Losses) != 1 {
+		t.Errorf("after the loss was accepted: %+v", r)
 	}
 }
 

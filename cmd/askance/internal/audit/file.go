@@ -26,6 +26,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -290,6 +291,8 @@ type Source struct {
 	bases  map[uint64]*proof.Record // of a file: since its last record
 	filter *Filter                  // of a selection in a file
 	damage string                   // what is wrong with the end of a file, once it was read
+
+	missing *journal.MissingCheckpointError // the last verified checkpoint, if the journal lost it
 }
 
 // Open opens a journal through an engine, or in a folder. It does not see what is stored after
@@ -322,9 +325,10 @@ func loadRecord(ctx context.Context, a journal.Auditing, seq uint64) (*proof.Rec
 	return &rep.Records[0], nil
 }
 
-// Continue makes Verify begin where the last verification ended. An error says why Verify
-// reads everything, although an earlier verification is recorded.
-func (s *Source) Continue(ctx context.Context, o *proof.Options) error {
+// Continue makes Verify begin where the last verification ended, unless full is set. An error says
+// why Verify reads everything, although an earlier verification is recorded. If the journal has lost
+// what was verified, Verify reports it.
+func (s *Source) Continue(ctx context.Context, o *proof.Options, full bool) error {
 	if s.Verified == nil {
 		return nil
 	}
@@ -332,15 +336,19 @@ func (s *Source) Continue(ctx context.Context, o *proof.Options) error {
 		return errors.New("the journal lacks records")
 	}
 	o.First = s.First
-	var err error
-	o.Earlier, err = s.Verified.Load(ctx, *o)
+	earlier, err := s.Verified.Load(ctx, *o)
+	s.missing, _ = errors.AsType[*journal.MissingCheckpointError](err)
+	if full {
+		return nil
+	}
+	o.Earlier = earlier
 	return err
 }
 
 // Remember makes later verifications begin where this one ended, or forgets earlier ones if
-// it has findings.
+// it has findings. What shows that the journal lost a checkpoint stays.
 func (s *Source) Remember(ctx context.Context, r *proof.Report, o proof.Options) error {
-	if s.Verified == nil {
+	if s.Verified == nil || s.missing != nil && !r.OK {
 		return nil
 	}
 	return s.Verified.Save(ctx, r, o, time.Now().UTC().Round(0))
@@ -374,8 +382,19 @@ func (s *Source) Verify(o proof.Options) (*proof.Report, error) {
 	}
 	if err == nil {
 		s.addFlaws(r)
+		s.addMissing(r)
 	}
 	return r, err
+}
+
+// addMissing reports a verified checkpoint that is missing, unless an operator accepted that later.
+func (s *Source) addMissing(r *proof.Report) {
+	if s.missing == nil || slices.ContainsFunc(r.Losses, func(l proof.Loss) bool { return l.At.After(s.missing.At) }) {
+		return
+	}
+	r.OK = false
+	r.Found++
+	r.Findings = append(r.Findings, proof.Finding{Kind: proof.LostCheckpoint, Checkpoint: s.missing.Anchor.Number, What: s.missing.Error() + ": it was verified on " + s.missing.At.UTC().Format("2006-01-02 15:04 MST") + ". The journal is an older copy, or another one; if that is intended, remove the file"})
 }
 
 // addFlaws reports what only the anchor can show: records that were lost before a

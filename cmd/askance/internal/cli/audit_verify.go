@@ -66,10 +66,8 @@ Exits with code 7 if there are findings.`,
 			defer done()
 			progress, end := newAuditBar(env, "verify", s.Last)
 			o.Progress = progress
-			if !full {
-				if err := s.Continue(c.Context(), &o); err != nil {
-					env.notef("Reading all records: %s.\n", term.SafeLine(err.Error()))
-				}
+			if err := s.Continue(c.Context(), &o, full); err != nil {
+				env.notef("Reading all records: %s.\n", term.SafeLine(err.Error()))
 			}
 			r, err := s.Verify(o)
 			end()
