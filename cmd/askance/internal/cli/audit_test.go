@@ -351,6 +351,9 @@ func TestAuditExport(t *testing.T) {
 	if r := report(t, cli.ExitOK, file, "--data", s.data); !r.Partial || r.Records == 0 || r.Records >= uint64(len(every)) {
 		t.Errorf("a selection: %+v", r)
 	}
+	if text := ok(t, "audit", "verify", file, "--data", s.data); strings.Contains(text, "removed") {
+		t.Errorf("the verification of a selection says that nothing was removed:\n%s", text)
+	}
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -196,6 +196,8 @@ func noFindings(r *proof.Report) string {
 		nothing = "Nothing else"
 	}
 	switch {
+	case r.Partial:
+		return nothing + " in the selection was changed, inserted or reordered."
 	case r.Earlier == nil:
 		return nothing + " was changed, removed, inserted or reordered."
 	case r.Records == 0:
