@@ -81,7 +81,11 @@ func (l *Ledger) RecordsWithin(ctx context.Context, r bus.RecordsRequest, room i
 		workers = runtime.GOMAXPROCS(0)
 	}
 	err = eachAtOnce(ctx, workers, len(found), func(ctx context.Context, i int) (err error) {
-		out.Records[i], err = l.j.codec.toProofRecord(ctx, found[i])
+		if out.Records[i], err = l.j.codec.toProofRecord(ctx, found[i]); from == l.kept.store {
+			if s, verr := l.kept.verify(found[i]); verr != nil || s == nil {
+				out.Records[i].Invalid = "no engine of this space signed it"
+			}
+		}
 		return err
 	})
 	if err != nil {
@@ -242,6 +246,15 @@ func coveringOne(ctx context.Context, a Auditing, seq, first, last uint64) (*pro
 			return s, nil
 		}
 	}
+	// A copy of an earlier checkpoint can mislead the search.
+	for r, err := range Walk(ctx, a, bus.AuditCheckpoints, max(1, first)-1, last) {
+		if err != nil {
+			return nil, err
+		}
+		if s, err := proof.DecodeSealed(r.Body()); err == nil && r.Invalid == "" && s.Checkpoint.Covers(seq) {
+			return &s, nil
+		}
+	}
 	return nil, nil //nolint:nilnil // not signed yet
 }
 
@@ -253,7 +266,7 @@ func checkpointFrom(ctx context.Context, a Auditing, from, through uint64) (uint
 			return 0, nil, err
 		}
 		at = rep.Records[0].Seq
-		if s, err := proof.DecodeSealed(rep.Records[0].Body()); err == nil {
+		if s, err := proof.DecodeSealed(rep.Records[0].Body()); err == nil && rep.Records[0].Invalid == "" {
 			return at, &s, nil
 		}
 	}

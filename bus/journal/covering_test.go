@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,16 +9,30 @@ import (
 	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/nats-io/nats.go"
 )
 
 // A call's event records and the checkpoints over them are found among many others, and among
-// messages that are not checkpoints.
+// messages that are not checkpoints, or copies of earlier ones.
 func TestCallRecordsAndCovering(t *testing.T) {
 	w := newLedgered(t)
 	nc := w.Conn("forger")
 	rubbish := func() {
 		bustest.Store(t, nc, &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: []byte("rubbish")})
+	}
+	forge := func(at uint64) {
+		t.Helper()
+		s, err := proof.Seal(proof.Checkpoint{Space: "test", Number: 1, From: at, To: at, At: bustest.At, Engine: "e1"}, []proof.Entry{{Subject: "x"}}, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Checkpoint.KeyID = w.Keys().SigningID()
+		b, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bustest.Store(t, nc, &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: b})
 	}
 	w.sign()
 	var prev uint64
@@ -28,8 +43,17 @@ func TestCallRecordsAndCovering(t *testing.T) {
 		if i%3 != 0 {
 			w.sign()
 		}
-		if i%4 == 0 {
+		switch i % 4 {
+		case 0:
 			rubbish()
+		case 1:
+			forge(1) // as if all later checkpoints were needed
+		case 2:
+			forge(1000)
+		case 3:
+			m := bustest.Genuine(t, nc, "ASKANCE_PROOF_test", 1)
+			m.Header = nil
+			bustest.Store(t, nc, m)
 		}
 	}
 	records, err := journal.CallRecords(t.Context(), w.l, bustest.CallKey("late"))
