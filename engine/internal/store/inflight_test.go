@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"log/slog"
-	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,48 +120,6 @@ func TestOwnRecordsAreNotRead(t *testing.T) {
 		state, _ := v.Session(rec.Session.Key)
 		if err != nil || compared != 1 || v.Sequence() != seq || state.Runtime != "bot" {
 			t.Errorf("%v; compared %d times, the view is at %d of %d", err, compared, v.Sequence(), seq)
-		}
-	})
-}
-
-// forgetful is a journal that stores an event record, and loses the acknowledgement of the
-// first time that it gets it.
-type forgetful struct {
-	*engine.Memory
-	sent []toolcall.Call // the calls of the event records that it got
-}
-
-func (f *forgetful) Append(ctx context.Context, rec *toolcall.EventRecord, prev uint64) (uint64, error) {
-	f.sent = append(f.sent, *rec.Call)
-	if len(f.sent) > 1 {
-		return 1, nil
-	}
-	return lossy{f.Memory}.Append(ctx, rec, prev)
-}
-
-func (f *forgetful) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
-	return lossy{f.Memory}.Last(ctx, key)
-}
-
-// A record is sent again as it was written, although the watch has delivered it meanwhile.
-func TestRecordIsSentAgainUnchanged(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j, v := &forgetful{Memory: engine.NewMemory()}, view.New(10)
-		s := follow(t, j, v, quiet())
-		m := toolcall.Load(nil)
-		key := toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}
-		if err := m.Step(toolcall.Proposed{Base: toolcall.Base{At: store.JournalTime()}, Call: &toolcall.Call{Key: key, Runtime: "bot", Tool: "t", Input: "{}"}}); err != nil {
-			t.Fatal(err)
-		}
-		seq, _, err := s.AppendFirst(t.Context(), m, toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
-		if err != nil || seq != 1 || len(j.sent) != 2 {
-			t.Fatalf("AppendFirst = %d, %v after %d attempts", seq, err, len(j.sent))
-		}
-		if !reflect.DeepEqual(j.sent[0], j.sent[1]) {
-			t.Errorf("sent %+v, and then %+v", j.sent[0], j.sent[1])
-		}
-		if c := v.Call(key); c == nil || c.Seq != 1 || c != m.Call() {
-			t.Errorf("the view has %+v, want the call that was written", c)
 		}
 	})
 }

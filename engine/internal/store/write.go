@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/schedule"
-	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -220,7 +219,6 @@ func (s *Store) write(ctx context.Context, rec *toolcall.EventRecord, prev uint6
 		if !pauses.Wait(ctx) { // not there yet, or unreadable: sending the same event record again is harmless
 			return 0, unsure
 		}
-		rec = view.CopyOf(s.view, rec) // the watch may be setting the sequence of the one that was sent
 	}
 }
 
@@ -250,15 +248,20 @@ func (s *Store) find(ctx context.Context, rec *toolcall.EventRecord, prev uint64
 // the journal sends back.
 //
 // Invariant: an entry is a write whose outcome is open, or a stored event record that
-// the watch has not reached. After the watch has ended there are none. A writer shares its record
-// with the watch once it was sent: only the view changes it, to set its call's sequence.
+// the watch has not reached. After the watch has ended there are none.
 type inFlight struct {
 	mu      sync.Mutex // guards all below
 	records map[string]*toolcall.EventRecord
 	ended   bool
 }
 
+// put stores a copy: the writer may be sending the event record again while the watch
+// sets the call's sequence.
 func (i *inFlight) put(rec *toolcall.EventRecord) {
+	copied := *rec
+	if rec.Call != nil {
+		copied.Call = rec.Call.Clone()
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ended {
@@ -267,7 +270,7 @@ func (i *inFlight) put(rec *toolcall.EventRecord) {
 	if i.records == nil {
 		i.records = map[string]*toolcall.EventRecord{}
 	}
-	i.records[rec.ID] = rec
+	i.records[rec.ID] = &copied
 }
 
 // takeRecord removes and returns the event record with this id, or nil.

@@ -157,18 +157,6 @@ func (v *View) shareTools(s toolcall.SessionState) toolcall.SessionState {
 	return s
 }
 
-// CopyOf copies an event record that Apply may be changing, as it was written.
-func CopyOf(v *View, rec *toolcall.EventRecord) *toolcall.EventRecord {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	copied := *rec
-	if rec.Call != nil {
-		copied.Call = rec.Call.Clone()
-		copied.Call.At(0)
-	}
-	return &copied
-}
-
 func (v *View) applyCall(rec *toolcall.EventRecord, seq uint64) bool {
 	c := rec.Call
 	c.At(seq)
