@@ -483,7 +483,7 @@ func TestCheckpointsOfARetiredKey(t *testing.T) {
 	backdated := past.Add(-time.Hour)
 	put(proof.Checkpoint{Number: 2, From: 10, Prev: hashOf(*first), At: backdated, Losses: 1}, stolen.Signer())
 	forged := put(proof.Checkpoint{Number: 3, From: 11, Prev: hashOf(lost), At: backdated, Losses: 2, Loss: &proof.Loss{By: "olga", At: backdated, Missing: []proof.Range{{From: 5, Through: 5}}}}, stolen.Signer())
-	forged = put(proof.Checkpoint{Number: 4, From: 12, Prev: hashOf(forged), At: backdated, Losses: 2}, stolen.Signer())
+	put(proof.Checkpoint{Number: 4, From: 12, Prev: hashOf(forged), At: backdated, Losses: 2}, stolen.Signer())
 	put(proof.Checkpoint{Number: 2, From: 10, Prev: hashOf(*first), At: backdated, Losses: 1}, stolen.Signer())
 
 	bustest.MustAppend(t, w.j, bustest.CallRecord("x2", bustest.CallKey("y"), message.ToolCallPending, "propose"), 0)

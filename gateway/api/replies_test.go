@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ func TestKeptBytes(t *testing.T) {
 // TestIdentify: a repeated request has the same response id after a restart.
 func TestIdentify(t *testing.T) {
 	id := func(auth, key string, resp toolcall.Response) string {
-		a := &ask{p: &gateway.Peer{Identity: gateway.Identity{Name: "ann", Auth: auth}}, r: httptest.NewRequest("POST", "/", nil)}
+		a := &ask{p: &gateway.Peer{Identity: gateway.Identity{Name: "ann", Auth: auth}}, r: httptest.NewRequest(http.MethodPost, "/", nil)}
 		a.r.Header.Set("Idempotency-Key", key)
 		return a.identify(resp).ID
 	}

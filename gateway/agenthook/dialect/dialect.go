@@ -306,7 +306,8 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 // after an answer that they do not know.
 func IsAnswer(ev *Event, answer []byte) bool {
 	var err error
-	name, decision, known := ev.Name, "", []string{"allow", "deny"}
+	var decision string
+	name, known := ev.Name, []string{"allow", "deny"}
 	switch {
 	case len(answer) == 0:
 		return ev.Kind == After || ev.Dialect != Gemini

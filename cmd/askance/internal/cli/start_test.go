@@ -121,13 +121,13 @@ func TestOpenWithASocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // what is refused
+	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if r := runWith(t, event, "hook", "claude-code", "--url", "unix://"+socket); r.code != cli.ExitUsage || r.out != "" || !strings.Contains(r.err, "other users can write to "+dir) {
 		t.Errorf("a hook over a socket that others could replace: exit %d, %s%s", r.code, r.out, r.err)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // a folder
+	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s.stop()
