@@ -313,14 +313,16 @@ func CheckReceipt(b []byte, keys toolcall.KeySet, retired Retired) (*Checked, er
 func (r *Receipt) checkSignatures(keys toolcall.KeySet, retired Retired, out *Checked) (map[uint64]*Checkpoint, error) {
 	by := map[uint64]*Checkpoint{}
 	ids := map[string]bool{}
+	var before *Checkpoint
 	for i := range r.Checkpoints {
 		c := &r.Checkpoints[i]
 		if err := c.Verify(keys); err != nil {
 			return nil, err
 		}
-		if err := retired.Check(*c, nil); err != nil {
+		if err := retired.Check(*c, before); err != nil {
 			return nil, err
 		}
+		before = c
 		if c.Space != r.Space {
 			return nil, refuse("checkpoint %d belongs to another space", c.Number)
 		}

@@ -1,6 +1,7 @@
 package proof_test
 
 import (
+	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -404,4 +405,24 @@ func FuzzReceipt(f *testing.F) {
 			t.Fatalf("decode, encode, decode: %v", err)
 		}
 	})
+}
+
+// A checkpoint of a retired key whose time is before its end does not follow one that is after it.
+func TestReceiptOfARetiredKey(t *testing.T) {
+	records := life(t)
+	r, err := proof.MakeReceipt(callKey, records, sealing(t, records), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	current := ed25519.NewKeyFromSeed([]byte(strings.Repeat("n", 32)))
+	both := toolcall.NewKeySet(signer.Public().(ed25519.PublicKey), current.Public().(ed25519.PublicKey))
+	for after, ok := range map[time.Duration]bool{0: true, time.Hour: false} {
+		r.Checkpoints[0].At = at.Add(after)
+		if err := r.Checkpoints[0].Sign(current); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Check(both, proof.Retired{toolcall.KeyID(signer.Public().(ed25519.PublicKey)): at}); (err == nil) != ok {
+			t.Errorf("the checkpoint before is %s after the retirement: %v", after, err)
+		}
+	}
 }

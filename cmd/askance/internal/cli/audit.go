@@ -388,5 +388,5 @@ func unprovenTexts(c *proof.Checked) []string {
 	if !c.Ended {
 		out = append(out, "how the call ended: it was still open.")
 	}
-	return append(out, "that the tool did what its result says, and that the engine's clock was right. The owner of the engine's private key can write any receipt.")
+	return append(out, "that the tool did what its result says, and that the engine's clock was right. The owner of an engine's private key, even of a retired one, can write any receipt.")
 }
