@@ -123,7 +123,7 @@ func EndingVote(c *Call) (Vote, bool) {
 		return Vote{}, false
 	}
 	v := c.Votes[len(c.Votes)-1]
-	return v, v.Kind == ResponseReject || v.Kind == ResponseRespond || c.Tally().Agreed
+	return v, v.Kind == ResponseReject || v.Kind == ResponseRespond || c.Cause != string(CauseExpire) && c.Tally().Agreed
 }
 
 // Tally is Call.Tally without the approvals whose signatures Vote.CheckSignature refuses. why is the

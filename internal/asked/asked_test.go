@@ -29,6 +29,7 @@ func TestVerdict(t *testing.T) {
 		{"submit_response", &toolcall.Vote{Kind: toolcall.ResponseRespond}, "", "responded with a result by bob"},
 		{"refuse", nil, "", "no longer open: the call is finished"},
 		{"expire", &toolcall.Vote{Kind: toolcall.ResponseDelegate, To: "eve"}, "", "expired: no decision in time"},
+		{"expire", &toolcall.Vote{Kind: toolcall.ResponseApprove}, "", "expired: no decision in time"}, // the key that signed it was removed
 	} {
 		c := asking(t, nil)
 		c.State, c.Cause = message.ToolCallFinished, tc.cause
