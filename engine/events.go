@@ -144,20 +144,30 @@ func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsReq
 }
 
 // checkCursor refuses a cursor beyond the journal's end: it would give no event before the journal
-// has reached it. The journal says where it ends, because the view can lag behind it.
+// has reached it. On a cluster, it looks again after a while, because the server that was read can be
+// behind the one that sent the event.
 func (st *streams) checkCursor(ctx context.Context, session toolcall.Key, after uint64) error {
+	beyond, err := st.isBeyond(ctx, session, after)
+	if lag := st.cfg.lag(); beyond && lag > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(lag):
+			beyond, err = st.isBeyond(ctx, session, after)
+		}
+	}
+	if beyond {
+		err = &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("the cursor %d is beyond the end of the journal", after), Hint: "send the id of the last event that you received from this server, or none to read from the beginning"}
+	}
+	return err
+}
+
+// isBeyond asks the journal where it ends if the view, which can lag behind it, ends before a cursor.
+func (st *streams) isBeyond(ctx context.Context, session toolcall.Key, after uint64) (bool, error) {
 	if after <= st.view.Sequence() {
-		return nil
+		return false, nil
 	}
 	_, end, err := st.journal.Read(ctx, session, after-1, 1)
-	if err != nil || end >= after {
-		return err
-	}
-	beyond := &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("the cursor %d is beyond the end of the journal", after), Hint: "send the id of the last event that you received from this server, or none to read from the beginning"}
-	if st.cfg.lag() > 0 { // the server that was read can be behind the one that sent the event
-		beyond.Code, beyond.Hint = message.CodeUnavailable, "try again; if that stays so, "+beyond.Hint
-	}
-	return beyond
+	return err == nil && end < after, err
 }
 
 func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.EventsReply, rec toolcall.JournalEntry, reply message.ReplyID) error {

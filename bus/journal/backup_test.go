@@ -189,7 +189,6 @@ func TestRestoreAfterAnAcceptedLoss(t *testing.T) {
 	}
 }
 
-// largeRecord begins the nth call, with a large input.
 // A server of a cluster can learn later than its client which other servers are there.
 func TestRestoreWaitsForServers(t *testing.T) {
 	nc := bustest.New(t).Conn("engine")
@@ -209,6 +208,7 @@ func TestRestoreWaitsForServers(t *testing.T) {
 	}
 }
 
+// largeRecord begins the nth call, with a large input.
 func largeRecord(n int) *toolcall.EventRecord {
 	rec := newRecord(n)
 	rec.Call.Input = `{"text":"` + strings.Repeat("x", 4000) + `"}`

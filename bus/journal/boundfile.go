@@ -13,6 +13,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
@@ -127,7 +129,7 @@ func (f boundFile) check(ctx context.Context, h boundHead) (*proof.Checkpoint, e
 	}
 	missing := &MissingCheckpointError{Anchor: proof.Anchor{Number: h.Checkpoint, Hash: h.Hash}, path: f.path}
 	m, err := f.ledger.kept.store.getSeq(ctx, h.Place)
-	if errors.Is(err, errNone) {
+	if errors.Is(err, errNone) || errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, missing
 	}
 	if err != nil {
@@ -193,9 +195,13 @@ func (f boundFile) save(ctx context.Context, seq uint64, body []byte) error {
 
 // findCheckpoint sets the checkpoint that covers the file's last record.
 func (f boundFile) findCheckpoint(ctx context.Context, h *boundHead) error {
+	uncovered := fmt.Errorf("no checkpoint covers record %d", h.Seq)
 	newest, err := f.ledger.kept.readNewest(ctx)
 	if err != nil {
 		return err
+	}
+	if h.Seq > newest.lastSequence() {
+		return uncovered
 	}
 	for place := newest.seq; place > 0; place-- {
 		m, err := f.ledger.kept.store.getSeq(ctx, place)
@@ -206,14 +212,12 @@ func (f boundFile) findCheckpoint(ctx context.Context, h *boundHead) error {
 		switch {
 		case err != nil:
 			return err
-		case sealed == nil || sealed.Checkpoint.From > h.Seq:
+		case sealed == nil || !sealed.Checkpoint.Covers(h.Seq): // a later one, or a copy of an earlier one
 			continue
-		case !sealed.Checkpoint.Covers(h.Seq):
-			return fmt.Errorf("no checkpoint covers record %d", h.Seq)
 		}
 		h.Checkpoint, h.Place = sealed.Checkpoint.Number, place
 		h.Hash, err = sealed.Checkpoint.Hash()
 		return err
 	}
-	return fmt.Errorf("no checkpoint covers record %d", h.Seq)
+	return uncovered
 }

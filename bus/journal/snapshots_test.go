@@ -74,6 +74,21 @@ func TestSnapshotsFitTheirJournal(t *testing.T) {
 	}
 }
 
+// A copy of an earlier checkpoint at the end of the ledger does not hide the one that covers the snapshot.
+func TestSnapshotBehindACopiedCheckpoint(t *testing.T) {
+	w := newLedgered(t)
+	w.sign()
+	last := bustest.MustAppend(t, w.j, bustest.CallRecord("later", bustest.CallKey("later"), message.ToolCallPending, "propose"), 0)
+	w.sign()
+	nc := w.Conn("forger")
+	copied := bustest.Genuine(t, nc, journal.LedgerName("test"), 1)
+	copied.Header = nil
+	bustest.Store(t, nc, copied)
+	if err := journal.NewSnapshots(w.l, filepath.Join(t.TempDir(), "snapshot")).Save(t.Context(), last, []byte("{}")); err != nil {
+		t.Error(err)
+	}
+}
+
 // An unreadable record that a start from a snapshot does not read is found later, and the journal
 // then refuses to continue.
 func TestUnreadableRecordsBeforeASnapshot(t *testing.T) {

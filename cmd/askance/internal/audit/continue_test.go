@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -289,4 +290,37 @@ func withAnother(t *testing.T, keys toolcall.KeySet) toolcall.KeySet {
 	all := toolcall.NewKeySet(more.Public())
 	maps.Copy(all, keys)
 	return all
+}
+
+// A verification that finds what the anchor shows keeps the file that shows it as well.
+func TestEvidenceOfALossStays(t *testing.T) {
+	v := newVerified(t)
+	v.write(6, true)
+	v.want(false, true, 1, 6)
+	s, err := audit.Open(t.Context(), v.l, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Verified = journal.NewVerified(v.l, v.path)
+	s.Flaws = []journal.Flaw{{Kind: journal.FlawProof, What: "the anchor knows of checkpoint 2"}}
+	o := proof.Options{Keys: v.keys}
+	if err := s.Continue(t.Context(), &o, false); err == nil {
+		t.Error("the verification continues on a journal that lacks records")
+	}
+	r, err := s.Verify(o)
+	if err == nil {
+		err = s.Remember(t.Context(), r, o)
+	}
+	if _, gone := os.Stat(v.path); err != nil || r.OK || gone != nil {
+		t.Errorf("%v, %v, %v; want a finding and the file", err, r, gone)
+	}
+	if err := bustest.JetStream(t, v.bus).DeleteStream(t.Context(), journal.LedgerName("test")); err != nil {
+		t.Fatal(err)
+	}
+	if v.l, err = journal.OpenLedger(t.Context(), v.bus.JournalWith("test", journal.Options{Inspect: true}), journal.LedgerOptions{Existing: true}); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := v.verify(false, proof.Options{}); !slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == proof.LostCheckpoint }) {
+		t.Errorf("without the checkpoints' stream: found %v, want a lost checkpoint", r.Findings)
+	}
 }
