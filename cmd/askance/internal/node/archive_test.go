@@ -153,7 +153,22 @@ func TestArchiveAfterKeysChanged(t *testing.T) {
 	if err := start(t, cfg).Close(); err != nil {
 		t.Fatal(err)
 	}
-	var keys *keyfile.Keys
+	for range 20 {
+		keys, changed := archiveAndRotate(t, cfg)
+		public, err := keyfile.LoadPublic(cfg.Dir.PublicKeys())
+		if err == nil && public[keys.SigningID()] != nil {
+			return
+		}
+		if info, serr := os.Stat(cfg.Dir.PublicKeys()); serr != nil || info.ModTime().After(changed) {
+			t.Fatalf("workers know %v, %v, %v, not the key %s", public, err, serr, keys.SigningID())
+		}
+	}
+	t.Error("the keys never changed before they were published")
+}
+
+// archiveAndRotate archives and changes the keys as soon as the server of the archiver starts.
+func archiveAndRotate(t *testing.T, cfg node.Config) (keys *keyfile.Keys, changed time.Time) {
+	t.Helper()
 	done := make(chan error)
 	archived := make(chan struct{})
 	go func() {
@@ -167,6 +182,7 @@ func TestArchiveAfterKeysChanged(t *testing.T) {
 			}
 		}
 		keys, err = keyfile.Change(t.Context(), cfg.Dir.Keys(), func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Rotated(time.Now()) })
+		changed = time.Now()
 		done <- err
 	}()
 	_, err := node.Damaged{Dir: cfg.Dir, Space: cfg.Space}.Archive(t.Context(), journal.Retention{By: "ann"})
@@ -174,9 +190,7 @@ func TestArchiveAfterKeysChanged(t *testing.T) {
 	if err = errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
 	}
-	if public, err := keyfile.LoadPublic(cfg.Dir.PublicKeys()); err != nil || public[keys.SigningID()] == nil {
-		t.Errorf("workers know %v, %v, not the key %s", public, err, keys.SigningID())
-	}
+	return keys, changed
 }
 
 // An embedded engine reads archives that the command has put into the object store of its server.
