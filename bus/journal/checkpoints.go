@@ -45,6 +45,7 @@ type newest struct {
 	seq        uint64            // sequence of the last message in that stream
 	rivals     []proof.Hash      // of checkpoints with its number; see message/proof
 	read       time.Time         // when this engine first read the checkpoint
+	stored     time.Time         // when the server stored it
 }
 
 // lastArchive returns the place of the last announced archive in the ledger, or 0.
@@ -70,13 +71,13 @@ func (n newest) lastEntry() proof.Entry {
 }
 
 // takeCheckpoint takes a checkpoint that is at an earlier place, if its number is larger.
-func (n *newest) takeCheckpoint(c *proof.Checkpoint, s *proof.Sealed, place uint64, rivals []proof.Hash) {
-	switch best := n.checkpoint; {
+func (n *newest) takeCheckpoint(from newest) {
+	switch c, best := from.checkpoint, n.checkpoint; {
 	case best == nil || c.Number > best.Number:
-		n.checkpoint, n.sealed, n.place, n.rivals = c, s, place, rivals
+		n.checkpoint, n.sealed, n.place, n.rivals, n.stored = c, from.sealed, from.place, from.rivals, from.stored
 	case c.Number == best.Number && c.Prev == best.Prev:
 		hash, _ := c.Hash() // it was signed, so it has a form
-		n.rivals = append(append(n.rivals, hash), rivals...)
+		n.rivals = append(append(n.rivals, hash), from.rivals...)
 	}
 }
 
@@ -90,28 +91,36 @@ type newestSearch struct {
 	doubted map[string]*newest
 }
 
-func (n *newestSearch) add(s *proof.Sealed, place uint64) {
+func (n *newestSearch) add(s *proof.Sealed, m stored) {
 	c := &s.Checkpoint
 	if n.retired.Check(*c, nil) != nil {
 		return
 	}
-	maps.DeleteFunc(n.doubted, func(_ string, d *newest) bool { return n.retired.Check(*d.checkpoint, c) != nil })
-	if _, retired := n.retired[c.KeyID]; !retired || n.isKnown(c) {
+	_, retired := n.retired[c.KeyID]
+	known := n.isKnown(c)
+	maps.DeleteFunc(n.doubted, func(_ string, d *newest) bool {
+		before := c.At
+		if known { // the server stored the doubted one later; its copies have the times of the original
+			before = slices.MaxFunc([]time.Time{c.At, d.stored}, time.Time.Compare)
+		}
+		return n.retired.Check(*d.checkpoint, &proof.Checkpoint{At: before}) != nil
+	})
+	found := newest{checkpoint: c, sealed: s, place: m.seq, stored: m.time}
+	if !retired || known {
 		n.acceptDoubted()
-		n.takeCheckpoint(c, s, place, nil)
+		n.takeCheckpoint(found)
 		return
 	}
 	if n.doubted[c.KeyID] == nil {
 		n.doubted[c.KeyID] = &newest{}
 	}
-	n.doubted[c.KeyID].takeCheckpoint(c, s, place, nil)
+	n.doubted[c.KeyID].takeCheckpoint(found)
 }
 
 // acceptDoubted takes the checkpoints of retired keys that no other one refutes.
 func (n *newestSearch) acceptDoubted() {
 	for _, id := range slices.Sorted(maps.Keys(n.doubted)) {
-		d := n.doubted[id]
-		n.takeCheckpoint(d.checkpoint, d.sealed, d.place, d.rivals)
+		n.takeCheckpoint(*n.doubted[id])
 	}
 	clear(n.doubted)
 }
@@ -131,7 +140,7 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 			return newest{}, err
 		}
 		if s != nil {
-			found.add(s, m.seq)
+			found.add(s, m)
 		}
 		if m.seq <= 1 || found.checkpoint != nil && m.seq <= found.checkpoint.Number && len(found.doubted) == 0 {
 			found.acceptDoubted()

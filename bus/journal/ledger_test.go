@@ -755,3 +755,61 @@ func TestRecordsRefuses(t *testing.T) {
 }
 
 var _ iter.Seq2[proof.Record, error] = journal.Walk(context.Background(), nil, bus.AuditJournal, 0, 0)
+
+// While nothing was signed since a key was retired, its last checkpoint is genuine, and one that the
+// server stored later is not, at any time that it states.
+func TestCheckpointBehindTheLastOfARetiredKey(t *testing.T) {
+	w := newLedgered(t)
+	stolen := w.Keys()
+	past := time.Now().Add(-time.Hour)
+	rotated, err := stolen.Rotated(past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	retired, err := rotated.Retired(stolen.SigningID(), past)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := stolen
+	j, err := journal.Open(t.Context(), w.Conn("engine"), "test", stolen, journal.Options{Keys: func() *keyfile.Keys { return keys }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := bustest.LedgerOf(t, j)
+	put := func(c proof.Checkpoint) {
+		t.Helper()
+		rep, err := l.Records(t.Context(), bus.RecordsRequest{After: c.From - 1, Limit: int(c.To - c.From + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var entries []proof.Entry
+		for _, r := range rep.Records {
+			entries = append(entries, proof.Entry{Subject: r.Subject, Content: r.Content()})
+		}
+		c.Space, c.Engine = "test", "e1"
+		s, err := proof.Seal(c, entries, stolen.Signer())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bustest.Store(t, w.Conn("k1"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: b})
+	}
+	put(proof.Checkpoint{Number: 1, From: 1, To: 9, At: past.Add(-time.Hour)})
+	first, err := l.Checkpoint(t.Context())
+	if err != nil || first.Number != 1 {
+		t.Fatalf("Checkpoint = %+v, %v", first, err)
+	}
+	keys = retired
+	bustest.MustAppend(t, w.j, bustest.CallRecord("x1", bustest.CallKey("x"), message.ToolCallPending, "propose"), 0)
+	hash, err := first.Hash()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(proof.Checkpoint{Number: 2, From: 10, To: 10, Prev: hash, At: past.Add(-time.Minute), Losses: 1, Loss: &proof.Loss{By: "olga", At: past, Missing: []proof.Range{{From: 5, Through: 5}}}})
+	if next, err := l.Checkpoint(t.Context()); err != nil || next.Number != 2 || next.Prev != hash || next.Losses != 0 {
+		t.Errorf("the next checkpoint is %+v, %v; want the one after 1, without a loss", next, err)
+	}
+}
