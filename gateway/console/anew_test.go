@@ -87,6 +87,48 @@ func TestSlowPage(t *testing.T) {
 	}
 }
 
+// A filter that is set while a page loads does not give the form of the page before it back.
+func TestFilterDuringALoad(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	first, _ := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
+	b.goTo(callPath(first) + "&do=approve")
+	b.until(`!document.querySelector("#panel .main-action").disabled`)
+	eval[bool](b, `((f) => { window.sent = 0; window.asked = []; window.fetch = (u, o) => o?.method ? (window.sent++, f(u, o)) : new Promise((go) => { window.asked.push(() => { const reply = f(u, o); go(reply); return reply; }); }); })(window.fetch), true`)
+	b.do(chromedp.Focus(chromedp.CSS(".rows li:nth-child(2) .row")))
+	b.press("a")
+	b.until(`window.asked.length === 1`)
+	b.press("m")
+	b.until(`window.asked.length === 2`)
+	eval[bool](b, `(window.asked[0]().then(() => setTimeout(() => { window.arrived = true; }, 50)), true)`)
+	b.until(`window.arrived`)
+	b.send()
+	if eval[bool](b, `!document.querySelector("#panel .main-action").disabled || window.sent > 0`) {
+		t.Error("the form of the page before can be sent while the filter loads")
+	}
+}
+
+// A response that failed after the person opened another request says so, and its text is kept.
+func TestResponseFailsLater(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	first, _ := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
+	b.goTo(callPath(first))
+	b.press("r")
+	b.write("#feedback", "a long text")
+	eval[bool](b, `((f) => { window.fetch = (u, o) => o?.method ? new Promise((_, no) => { window.fail = () => no(new Error("gone")); }) : f(u, o); })(window.fetch), true`)
+	b.send()
+	b.until(`window.fail`)
+	b.click(".rows li:nth-child(2) .row")
+	b.until(`document.querySelector(".strip").innerText.includes("call c2")`)
+	eval[bool](b, `(window.fail(), true)`)
+	b.see("The response may not have arrived")
+	b.click(".rows li:nth-child(1) .row")
+	b.until(`document.querySelector(".strip").innerText.includes("call c1")`)
+	b.press("r")
+	b.until(`document.querySelector("#feedback")?.value === "a long text"`)
+}
+
 // A browser whose clock is wrong shows the time left by the server's clock: requests looked expired,
 // and could not be approved.
 func TestWrongClock(t *testing.T) {

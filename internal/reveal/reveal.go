@@ -155,6 +155,7 @@ func each(s string, f func(piece string, r rune, hidden bool)) {
 type walk struct {
 	native map[int]bool // the scripts that it is written in
 	before rune         // the previous character; 0 at the beginning
+	base   rune         // the previous one that is not a combining mark
 	piled  int          // number of combining marks since the last other character
 }
 
@@ -165,16 +166,18 @@ func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool
 		r, n := utf8.DecodeRuneInString(word)
 		piece := word[:n]
 		word = word[n:]
-		next, _ := utf8.DecodeRuneInString(cmp.Or(word, after))
+		next, _ := utf8.DecodeRuneInString(cmp.Or(strings.TrimLeftFunc(word, unicode.IsMark), after))
 		if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) {
 			w.piled++
 		} else {
 			w.piled = 0
 		}
 		broken := r == utf8.RuneError && n == 1
-		hidden := broken || Invisible(r) || imitates(r, w.before, next) || alike(r) || isLoose(r, w.before, w.piled)
+		hidden := broken || Invisible(r) || imitates(r, w.base, next) || alike(r) || isLoose(r, w.before, w.piled)
 		f(piece, r, hidden)
-		w.before = r
+		if w.before = r; !unicode.IsMark(r) {
+			w.base = r
+		}
 	}
 }
 
@@ -408,7 +411,8 @@ const imitation = "⁄∕⧸╱〳" + // slash
 	"\u1fef\u02cb" + // backtick
 	"︰" // two dot leader
 
-// imitates reports whether a character is an ASCII one in disguise.
+// imitates reports whether a character is an ASCII one in disguise. before and next are its neighbours
+// without combining marks.
 func imitates(r, before, next rune) bool {
 	switch {
 	case r < 0x80:
@@ -441,5 +445,5 @@ func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 func isAlef(r rune) bool { return r == 0x627 || r == 0xfe8d || r == 0x1ee00 }
 
 func writesArabic(r rune) bool {
-	return !isAlef(r) && (unicode.Is(unicode.Arabic, r) || unicode.IsMark(r))
+	return !isAlef(r) && unicode.Is(unicode.Arabic, r)
 }

@@ -56,6 +56,8 @@ func TestText(t *testing.T) {
 		{"blanks that count as graphic", "\U0001d159\U00013441", "‹U+1D159›‹U+13441›"},
 		{"backticks", "\u1fefid\u02cb", "‹U+1FEF›id‹U+02CB›"},
 		{"Arabic alef for an l", "\u0627ogin -\u0627 ca\u0627\u0627", "‹U+0627›ogin -‹U+0627› ca‹U+0627›‹U+0627›"},
+		{"Arabic alef with a mark for an l", "ca\u0627\u064el e\u0301\u0627login", "ca‹U+0627›\u064el e\u0301‹U+0627›login"},
+		{"Arabic with vowels", "كِتَابًا اَلْكِتَاب", "كِتَابًا اَلْكِتَاب"},
 		{"Arabic", "اقرأ الملف والAPI", "اقرأ الملف والAPI"},
 		{"Cyrillic digits in a Russian text", "цена 1О00 и З5, дом 10б", "цена 1‹U+041E›00 и ‹U+0417›5, дом 10б"},
 	} {

@@ -20,25 +20,33 @@ const opening = () => awaited > 0 && awaited === visit;
 // Whether it is the log-in page, or another person's after a login in another tab.
 const isOthers = (doc) => !doc.querySelector('#main[data-page]') || doc.body.dataset.who !== document.body.dataset.who;
 
-/** Opens a page of this server without a full load. */
-async function go(url, { push = true, focus = true, options } = {}) {
-  const mine = ++visit;
+// Awaits a page request. Until its reply, no form is sent.
+function expect(mine, reply) {
   awaited = mine;
   guard();
+  return reply.finally(() => { if (awaited === mine) awaited = 0; guard(); });
+}
+
+/** Opens a page of this server without a full load. Returns whether there was a reply. */
+async function go(url, { push = true, focus = true, options } = {}) {
+  const mine = ++visit;
   try {
-    const page = await ask(url, options).finally(() => { if (awaited === mine) awaited = 0; guard(); });
-    if (mine !== visit) return;
-    if (isOthers(page.doc)) { location.href = page.url; return; }
+    const page = await expect(mine, ask(url, options));
+    if (mine !== visit) return true;
+    if (isOthers(page.doc)) { location.href = page.url; return true; }
     const hash = new URL(url, location).hash;
     const stays = options && new URL(page.url).pathname === new URL(url, location).pathname; // a form that was not accepted
     if (push && !stays) history.pushState(null, '', page.url.split('#')[0] + (options ? '' : hash));
     show(page.doc, true);
     ready();
     if (focus) land();
+    return true;
   } catch (err) {
-    if (mine === visit && err.status === 401) stream.reopen(); // it says that the login has ended
-    else if (mine === visit) fail(wentWrong(err, options));
+    const matters = mine === visit || options; // a response also if another page was opened meanwhile
+    if (matters && err.status === 401) stream.reopen(); // it says that the login has ended
+    else if (matters) fail(wentWrong(err, options));
     stream.live || say('not connected');
+    return false;
   }
 }
 
@@ -230,9 +238,9 @@ async function send(form, submitter) {
   const names = [...form.querySelectorAll('textarea')].map(nameOf);
   sending = true;
   guard();
-  await go(form.action, { options: { method: 'POST', body } });
+  const replied = await go(form.action, { options: { method: 'POST', body } });
   sending = false;
-  if (!form.isConnected) for (const name of names) unsent.delete(name);
+  if (replied && !form.isConnected) for (const name of names) unsent.delete(name);
   ready();
   land();
   const text = document.querySelector('#flash .flash')?.firstChild?.textContent;
@@ -248,8 +256,8 @@ function filterNow(form) {
     if (form.id === 'filter' && v !== null && $('panel')) q.set(k, v); // an open form stays
   }
   history.replaceState(null, '', (q.has('call') ? location.pathname : new URL(form.action).pathname) + (q.size ? '?' + q : ''));
-  visit++;
-  refresh();
+  const mine = ++visit;
+  expect(mine, refresh());
 }
 
 const isFilter = (form) => form && (form.id === 'filter' || 'filter' in form.dataset);
