@@ -347,16 +347,19 @@ func TestArchiveWaitsForWebhooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.archive()
+	done := w.archive()
 	if n := w.records(); n != 7 { // 3 of half, 2 of due, 2 of end
 		t.Errorf("%d records stay while a delivery is due, want 7", n)
+	}
+	if h := done.HeldBack; len(h) != 1 || h[0].Name != "hook" || h[0].Waiting != 1 || h[0].Replies != 1 {
+		t.Errorf("the archive says that %+v hold replies back, want one reply for one record of hook", h)
 	}
 	if err := first.Done(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	end()
-	if w.archive(); w.records() != 5 {
-		t.Errorf("%d records stay after the delivery, want 5", w.records())
+	if done := w.archive(); w.records() != 5 || done.HeldBack != nil {
+		t.Errorf("%d records stay after the delivery, want 5; held back: %+v", w.records(), done.HeldBack)
 	}
 	if r, err := o.Record(t.Context(), first.Record.Seq); err != nil || r.Record == nil || r.Record.ID != first.Record.Record.ID {
 		t.Errorf("the archived record is %+v, %v, want %s", r, err, first.Record.Record.ID)

@@ -63,10 +63,19 @@ type Archiving struct {
 	Stored   int64    `json:"stored"`   // size of the files
 	Resumed  uint64   `json:"resumed"`  // records of earlier archives that were deleted now
 	LeftOver uint64   `json:"leftover"` // size of the journal afterwards
+	// HeldBack are the destinations of webhooks that keep replies in the journal.
+	HeldBack []HeldBack `json:"held_back,omitzero"`
 	// Removed are files of archives that were interrupted before they were announced.
 	// Unknown are other files that no checkpoint announces.
 	Removed []string `json:"removed_files,omitzero"`
 	Unknown []string `json:"unknown_files,omitzero"`
+}
+
+// HeldBack says how many replies stay only because a destination of webhooks has not received
+// all of them.
+type HeldBack struct {
+	Destination
+	Replies int `json:"replies"`
 }
 
 const (
@@ -135,7 +144,7 @@ func (l archiver) archiveOnce(ctx context.Context, out *Archiving) error {
 			return err
 		}
 	}
-	chosen, head, err := l.planArchives(ctx)
+	chosen, head, err := l.planArchives(ctx, out)
 	if err != nil {
 		return err
 	}
@@ -159,8 +168,9 @@ func (l archiver) archiveOnce(ctx context.Context, out *Archiving) error {
 	return nil
 }
 
-// planArchives chooses what is archived, oldest first, from what is signed up to head.
-func (l archiver) planArchives(ctx context.Context) (chosen []*replyRecords, head uint64, err error) {
+// planArchives chooses what is archived, oldest first, from what is signed up to head. It notes
+// in out what is held back.
+func (l archiver) planArchives(ctx context.Context, out *Archiving) (chosen []*replyRecords, head uint64, err error) {
 	if !l.r.DryRun {
 		if _, err := l.Checkpoint(ctx); err != nil {
 			return nil, 0, err
@@ -174,6 +184,9 @@ func (l archiver) planArchives(ctx context.Context) (chosen []*replyRecords, hea
 		s.head = s.end
 	}
 	chosen = s.chooseReplies(l.r, time.Now())
+	if out.HeldBack = slices.DeleteFunc(s.waiting, func(h HeldBack) bool { return h.Replies == 0 }); len(out.HeldBack) == 0 {
+		out.HeldBack = nil
+	}
 	sessions := s.sessionsToMove(chosen)
 	head = s.head
 	if !l.r.DryRun {

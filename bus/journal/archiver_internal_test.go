@@ -51,7 +51,7 @@ func TestScanKeepsNoHeaders(t *testing.T) {
 func TestArchiverWhoseClockIsAhead(t *testing.T) {
 	clock := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC) // of the server
 	s := newReplyScan()
-	s.clock, s.head, s.sent = clock, 100, 100
+	s.clock, s.head = clock, 100
 	s.granted["sta"] = toolcall.StandingApproval{ID: "sta", Terms: toolcall.StandingTerms{Until: clock.Add(time.Hour)}}
 	for i, x := range []replyRecords{
 		{reply: "old", last: clock.Add(-48 * time.Hour).UnixNano()},

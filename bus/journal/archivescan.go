@@ -55,9 +55,9 @@ type replyAt struct {
 type replyScan struct {
 	head     uint64 // what is behind is not signed
 	end      uint64
-	sent     uint64    // what is behind waits for a destination of webhooks
-	clock    time.Time // of the server, when it told the end
-	bytes    uint64    // of the journal
+	waiting  []HeldBack // the destinations of webhooks with deliveries that wait
+	clock    time.Time  // of the server, when it told the end
+	bytes    uint64     // of the journal
 	sessions map[bus.Token]*sessionRecords
 	replies  map[replyAt]*replyRecords
 	open     map[bus.Entity]bool                        // calls
@@ -85,8 +85,14 @@ func (l archiver) scanReplies(ctx context.Context, progress func(done, all uint6
 	}
 	s := newReplyScan()
 	s.clock = info.TimeStamp
-	if s.sent, err = l.j.store.deliveredUpTo(ctx); err != nil {
+	all, err := l.j.store.listDestinations(ctx)
+	if err != nil {
 		return nil, err
+	}
+	for _, d := range all {
+		if d.Waiting > 0 {
+			s.waiting = append(s.waiting, HeldBack{Destination: d})
+		}
 	}
 	s.head, s.end, s.bytes = min(last.lastSequence(), state.LastSeq), state.LastSeq, state.Bytes // what came later is signed, but not read
 	in := l.j.voids.newOrder(0)
@@ -203,14 +209,23 @@ func (s *replyScan) isOver(x *replyRecords, now time.Time) bool {
 	if x.keep || x.interrupted || x.open > 0 || len(s.parents[[2]bus.Token{x.session.token, x.reply}]) > 0 || x.lastSequence() >= s.head {
 		return false // the last record stays: it shows that the journal is this one
 	}
-	if x.lastSequence() > s.sent {
-		return false
-	}
 	return !slices.ContainsFunc(x.granted, func(id toolcall.StandingID) bool {
 		sa := s.granted[id]
 		state := sa.State(now)
 		return state != toolcall.StandingRevoked && state != toolcall.StandingExpired
 	})
+}
+
+// isHeldBack reports whether a destination of webhooks has not received all of a reply, and
+// counts the reply for each such destination.
+func (s *replyScan) isHeldBack(x *replyRecords) (held bool) {
+	for i := range s.waiting {
+		if d := &s.waiting[i]; x.lastSequence() > d.upTo {
+			d.Replies++
+			held = true
+		}
+	}
+	return held
 }
 
 // chooseReplies returns the replies to archive, the oldest first. Nothing is too old only because this
@@ -222,7 +237,7 @@ func (s *replyScan) chooseReplies(r Retention, now time.Time) []*replyRecords {
 	var out []*replyRecords
 	calls := 0
 	for _, x := range s.replies {
-		if now.UnixNano()-x.last >= int64(r.OlderThan) && s.isOver(x, now) {
+		if now.UnixNano()-x.last >= int64(r.OlderThan) && s.isOver(x, now) && !s.isHeldBack(x) {
 			out = append(out, x)
 			calls += x.calls
 		}

@@ -30,7 +30,7 @@ func (j *Journal) ForgetLook() { j.guard.looked.Store(nil) }
 // AnnounceArchive makes and announces one archive and deletes nothing, like a process that is killed
 // at that moment.
 func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Range, error) {
-	chosen, head, err := archiver{l, r}.planArchives(ctx)
+	chosen, head, err := archiver{l, r}.planArchives(ctx, new(Archiving))
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -128,7 +128,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, jetstream.ErrConsumerExists):
-			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer h_" + name + " of stream " + o.j.store.stream + " has the wrong settings", Hint: "delete it, or rename the destination", Err: err}
+			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + outboxConsumer(name) + " of stream " + o.j.store.stream + " has the wrong settings", Hint: "delete it, or rename the destination", Err: err}
 		case time.Since(since) > watchSilence: // it worked
 			pause, failing = jsapi.FirstPause, time.Now()
 		case time.Since(failing) > watchSilence:
@@ -143,7 +143,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 
 func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	c, err := o.j.store.js.CreateConsumer(ctx, o.j.store.stream, jetstream.ConsumerConfig{
-		Durable: "h_" + name, Description: "askance deliveries to " + name,
+		Durable: outboxConsumer(name), Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
 		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
 		FilterSubjects: []string{bus.Subject{Space: o.j.space, Kind: bus.KindRecord}.String(), bus.Subject{Space: o.j.space, Kind: bus.KindWork}.String()}, ReplayPolicy: jetstream.ReplayInstantPolicy,
@@ -187,22 +187,121 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 	}
 }
 
-// deliveredUpTo returns the last record up to which every destination has acknowledged all records.
-func (s reader) deliveredUpTo(ctx context.Context) (uint64, error) {
+// Destination is a destination of webhooks that NATS stores deliveries for. No settings need
+// name it any more.
+type Destination struct {
+	Name string `json:"destination"`
+	// Waiting is how many event records it has not acknowledged.
+	Waiting uint64 `json:"waiting"`
+	// Served reports whether a process delivers to it, or did within the last two minutes.
+	Served bool `json:"served"`
+
+	// upTo is the last record up to which it has acknowledged all records.
+	upTo uint64
+}
+
+// outboxConsumer is the name of the consumer of a destination.
+func outboxConsumer(destination string) string { return "h_" + destination }
+
+func destinationOf(c *jetstream.ConsumerInfo) Destination {
+	// A process whose 64 deliveries all wait for their receivers asks for no more meanwhile.
+	last := c.Delivered.Last
+	return Destination{
+		Name: strings.TrimPrefix(c.Name, outboxConsumer("")), Waiting: c.NumPending + uint64(c.NumAckPending), upTo: c.AckFloor.Stream,
+		Served: c.NumWaiting > 0 || last != nil && c.TimeStamp.Sub(*last) < outboxWait,
+	}
+}
+
+// listDestinations returns the destinations by name.
+func (s reader) listDestinations(ctx context.Context) ([]Destination, error) {
 	st, err := s.lookUpStream(ctx)
 	if err != nil {
-		return 0, jsapi.Error("read destinations", "stream "+s.stream, err)
+		return nil, jsapi.Error("read destinations", "stream "+s.stream, err)
 	}
-	upTo, list := uint64(math.MaxUint64), st.ListConsumers(ctx)
+	out, list := []Destination{}, st.ListConsumers(ctx)
 	for c := range list.Info() {
-		if c.Config.Metadata[metaKind] == kindOutbox && c.NumPending+uint64(c.NumAckPending) > 0 {
-			upTo = min(upTo, c.AckFloor.Stream)
+		if c.Config.Metadata[metaKind] == kindOutbox {
+			out = append(out, destinationOf(c))
 		}
 	}
 	if err := list.Err(); err != nil {
-		return 0, jsapi.Error("read destinations", "stream "+s.stream, err)
+		return nil, jsapi.Error("read destinations", "stream "+s.stream, err)
 	}
-	return upTo, nil
+	slices.SortFunc(out, func(a, b Destination) int { return cmp.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// spaceReader reads the journal of a space without opening it.
+func spaceReader(nc *nats.Conn, space toolcall.SpaceID) (reader, error) {
+	if err := bus.CheckSpace(space); err != nil {
+		return reader{}, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return reader{}, jsapi.Error("read destinations", "JetStream of this connection", err)
+	}
+	return reader{nc: nc, js: js, stream: bus.StreamName(space)}, nil
+}
+
+// FindDestination returns a destination of a space. It returns ErrNotFound if NATS stores no
+// deliveries for it, with the names of those for which it does.
+func FindDestination(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name string) (Destination, error) {
+	s, err := spaceReader(nc, space)
+	if err != nil {
+		return Destination{}, err
+	}
+	all, err := s.listDestinations(ctx)
+	if err != nil {
+		return Destination{}, err
+	}
+	var names []string
+	for _, d := range all {
+		if d.Name == name {
+			return d, nil
+		}
+		names = append(names, d.Name)
+	}
+	return Destination{}, noDestination(name, "NATS knows "+cmp.Or(strings.Join(names, ", "), "none"))
+}
+
+func noDestination(name, hint string) error {
+	return &message.Error{Code: message.CodeNotFound, Op: opForget, What: "there is no destination " + errtext.Quote(name), Hint: hint}
+}
+
+// CheckUnserved returns ErrState if a process serves the destination.
+func (d Destination) CheckUnserved() error {
+	if !d.Served {
+		return nil
+	}
+	return &message.Error{Code: message.CodeState, Op: opForget, What: "an engine serves the destination " + errtext.Quote(d.Name) + ", or did so within the last two minutes",
+		Hint: "remove it from the webhooks file of each engine of the space, restart the engines, and try again two minutes later"}
+}
+
+const opForget = "forget a destination"
+
+// ForgetDestination removes a destination, whose waiting deliveries are then never sent, and
+// which holds back no archive any more. It returns ErrState while a process serves the
+// destination, and ErrNotFound if there is none.
+func ForgetDestination(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name string) error {
+	d, err := FindDestination(ctx, nc, space, name)
+	if err != nil {
+		return err
+	}
+	if err := d.CheckUnserved(); err != nil {
+		return err
+	}
+	s, err := spaceReader(nc, space)
+	if err != nil {
+		return err
+	}
+	err = s.js.DeleteConsumer(ctx, s.stream, outboxConsumer(name))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return noDestination(name, "it was removed meanwhile")
+	}
+	if err != nil {
+		return jsapi.Error(opForget, "stream "+s.stream, err)
+	}
+	return nil
 }
 
 // giveBack stops reading and returns undelivered messages to the queue. If a message of it

@@ -16,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -214,8 +215,9 @@ checkpoints, signs what it moves, and then deletes that from the journal. The fi
 the folder archive of the data folder; with --nats, in the object store
 ASKANCE_ARCHIVE_SPACE of that server, where all engines find them. A reply stays if it has
 a record newer than --older-than or an open call, if it granted a standing approval that is
-in force, if a destination of webhooks has not got all of it (NATS forgets one that is not
-served for 30 days), or if it has the last record, which shows that none is missing.
+in force, if a destination of webhooks has not got all of it, or if it has the last record,
+which shows that none is missing. NATS forgets a destination that is not served for 30
+days; askance webhooks forget removes it now.
 
 askance audit verify checks journal and files together, askance show reads both, and the
 ids of archived calls and replies cannot be used again. Keep the files: while an .index
@@ -251,7 +253,7 @@ the command again.`,
 			if err != nil {
 				return inUse(err, stopServe+", or start it with --archive-older-than: then it archives once a day")
 			}
-			return env.print(done, archivingText(env.out, done, r.DryRun))
+			return env.print(done, archivingText(env, done, r.DryRun))
 		},
 	}
 	addDamagedFlags(env, c)
@@ -276,13 +278,16 @@ func retentionText(r journal.Retention) string {
 	return text
 }
 
-func archivingText(out *term.Out, a journal.Archiving, dry bool) string {
+func archivingText(env *environment, a journal.Archiving, dry bool) string {
+	out := env.out
 	what := fmt.Sprintf("%s, %s and %s", count(uint64(a.Replies), "reply", "replies"), count(uint64(a.Calls), "call", "calls"), count(a.Records, "record", "records"))
 	var s strings.Builder
 	if a.Resumed > 0 {
 		fmt.Fprintf(&s, "An earlier archive was completed: %s deleted.\n", count(a.Resumed, "record was", "records were"))
 	}
 	switch {
+	case a.Records == 0 && len(a.HeldBack) > 0:
+		s.WriteString("Nothing can be archived.\n")
 	case a.Records == 0:
 		s.WriteString("No finished reply is old enough.\n")
 	case dry:
@@ -292,6 +297,11 @@ func archivingText(out *term.Out, a journal.Archiving, dry bool) string {
 	}
 	for _, name := range a.Archives {
 		fmt.Fprintf(&s, "  %s\n", term.SafeLine(name))
+	}
+	for _, h := range a.HeldBack {
+		name := term.SafeLine(h.Name)
+		fmt.Fprintf(&s, "%s: the destination %s of webhooks has not received %s. If no webhooks file names it any more, run %s.\n",
+			count(uint64(h.Replies), "old reply stays", "old replies stay"), out.Bold(name), count(h.Waiting, "record", "records"), commandLineFor(env, "webhooks forget "+spelling.ShellWord(name), "creds"))
 	}
 	for _, name := range a.Removed {
 		fmt.Fprintf(&s, "Removed %s, left by an interrupted run.\n", term.SafeLine(name))

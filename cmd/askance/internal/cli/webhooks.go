@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
@@ -41,11 +42,11 @@ const deadLettersPath = "/v1/webhooks/dead"
 func newWebhooksCommand(env *environment) *cobra.Command {
 	return newGroup(&cobra.Command{
 		Use:   "webhooks",
-		Short: "Manage dead letters of webhooks and test destinations",
+		Short: "Manage dead letters of webhooks, test and forget destinations",
 		Long: `Lists, retries and drops dead letters: webhook messages that a destination did not
-accept in any attempt. The destinations are those of askance serve --webhooks. The
-commands use the gateway of that server and need the role operator; only test needs no
-server.`,
+accept in any attempt. The destinations are those of askance serve --webhooks. These
+commands use the gateway of that server and need the role operator; test needs no
+server, and forget connects to the journal as engines do.`,
 		Example: `  askance webhooks list
   askance webhooks retry ops-bot 17
   askance webhooks drop ops-bot 17 --url https://askance.example --token-file operator.token`,
@@ -54,7 +55,7 @@ server.`,
 the command prints the reason. A message about an approval request that is no longer
 open is dropped instead.`, http.MethodPost, "/retry"),
 		newWebhooksActionCommand(env, "drop", "Drop one dead letter", "Drops a dead letter, which is then never delivered.", http.MethodDelete, ""),
-		newWebhooksTestCommand(env))
+		newWebhooksTestCommand(env), newWebhooksForgetCommand(env))
 }
 
 func gateFlags(c *cobra.Command, g *gate) *cobra.Command {
@@ -225,4 +226,65 @@ and without retries.`,
 	}
 	c.Flags().StringVar(&file, "webhooks", "", "webhooks file")
 	return c
+}
+
+func newWebhooksForgetCommand(env *environment) *cobra.Command {
+	yes := false
+	c := &cobra.Command{
+		Use: "forget DESTINATION", Short: "Remove a destination that no webhooks file names any more",
+		Long: `Removes what NATS stores for a destination that was removed from the webhooks file. Its
+undelivered messages are never sent. Otherwise NATS keeps them for 30 days, and askance
+journal archive moves no reply that they are about.
+
+The command refuses a destination that an engine serves, or served within the last two
+minutes. It uses the server of --nats, or the data folder, whose server may run. Dead
+letters stay until askance webhooks drop.`,
+		Example: `  askance webhooks forget ops-bot
+  askance webhooks forget ops-bot --yes --nats nats://nats.internal:4222 --creds engine.creds`,
+		Args: wantArgs(1, "one destination; askance journal archive names those that hold replies back"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, name, space := c.Context(), args[0], env.cfg.spaceID()
+			nc, _, closeAll, err := dialStore(ctx, env, false)
+			if err != nil {
+				return err
+			}
+			defer closeAll() //nolint:errcheck // only a restore writes files at its end
+			d, err := journal.FindDestination(ctx, nc, space, name)
+			if err == nil {
+				err = d.CheckUnserved()
+			}
+			if err == nil {
+				err = confirmForget(ctx, env, d, yes)
+			}
+			if err == nil {
+				err = journal.ForgetDestination(ctx, nc, space, name)
+			}
+			if err != nil {
+				return err
+			}
+			return env.print(map[string]any{"destination": name, "undelivered": d.Waiting}, fmt.Sprintf("Removed %s. %s\n", term.SafeLine(name), undeliveredText(d, "will never be sent to it")))
+		},
+	}
+	env.cfg.bindJournal(c)
+	c.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	return c
+}
+
+// undeliveredText says what happens to the records that a destination has not received.
+func undeliveredText(d journal.Destination, what string) string {
+	if d.Waiting == 0 {
+		return "It had received everything."
+	}
+	return "Messages about " + asked.Count(int(d.Waiting), "event record") + " " + what + "." //nolint:gosec // G115: a count of records
+}
+
+func confirmForget(ctx context.Context, env *environment, d journal.Destination, yes bool) error {
+	if yes {
+		return nil
+	}
+	if !env.isInteractive() {
+		return usagef("not a terminal: pass --yes to remove the destination and its undelivered messages")
+	}
+	env.notef("%s\n", undeliveredText(d, "were not delivered and will never be sent"))
+	return env.confirm(ctx, "Remove the destination "+d.Name+"?", errAborted)
 }

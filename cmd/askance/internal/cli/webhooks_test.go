@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/toolcall"
@@ -253,6 +254,44 @@ func TestWebhooksTest(t *testing.T) {
 	fails(t, cli.ExitUsage, "expected one destination", "webhooks", "test")
 	if len(news) != 1 {
 		t.Errorf("%d more messages came, want one", len(news))
+	}
+}
+
+// A destination that was removed from the webhooks file keeps old replies in the journal. The archive
+// names it, and it can be forgotten once no engine serves it.
+func TestWebhooksForget(t *testing.T) {
+	parallel(t)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(srv.Close)
+	s := audited(t)
+	s.stop()
+	file := filepath.Join(t.TempDir(), "hooks.yaml")
+	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [outcome], format: slack}\n")
+	s = serveOn(t, s.data, "--webhooks", file)
+	var r result
+	for end := time.Now().Add(patience); !strings.Contains(r.err, "an engine serves the destination") && time.Now().Before(end); { // it may start a little later
+		r = run(t, "webhooks", "forget", "bot", "--yes", "--data", s.data)
+	}
+	if r.code == cli.ExitOK || !strings.Contains(r.err, "restart the engines") {
+		t.Fatalf("forget a destination that is served: %+v", r)
+	}
+	s.finish(3)
+	s.stop()
+	archive := []string{"journal", "archive", "--older-than", "0s", "--dry-run", "--data", s.data}
+	if out := ok(t, archive...); !strings.Contains(out, "2 old replies stay: the destination bot of webhooks has not received ") || !strings.Contains(out, "webhooks forget bot --data "+s.data) || !strings.Contains(out, "Nothing can be archived.") {
+		t.Errorf("archive printed\n%s", out)
+	}
+	done := decode[journal.Archiving](t, ok(t, append(archive, "--json")...))
+	if h := done.HeldBack; len(h) != 1 || h[0].Name != "bot" || h[0].Replies != 2 || h[0].Waiting == 0 {
+		t.Errorf("held back: %+v", h)
+	}
+	fails(t, cli.ExitNotFound, "NATS knows bot", "webhooks", "forget", "bt", "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "pass --yes to remove the destination and its undelivered messages", "webhooks", "forget", "bot", "--data", s.data)
+	if out := ok(t, "webhooks", "forget", "bot", "--yes", "--data", s.data); !strings.Contains(out, "Removed bot. Messages about ") || !strings.Contains(out, " will never be sent to it.") {
+		t.Errorf("forget printed %s", out)
+	}
+	if out := ok(t, archive...); !strings.Contains(out, "Would archive 2 replies, 2 calls") || strings.Contains(out, "webhooks") {
+		t.Errorf("archive printed\n%s", out)
 	}
 }
 

@@ -326,6 +326,7 @@ func (a archiver) run(ctx context.Context, alone bool) {
 func (a archiver) archive(ctx context.Context) {
 	began := time.Now()
 	done, err := a.ledger.Archive(ctx, a.cfg.Retention)
+	a.reportHeldBack(done.HeldBack)
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, message.ErrConflict): // probably another engine archives
@@ -334,6 +335,13 @@ func (a archiver) archive(ctx context.Context) {
 		a.log.Error("finished calls could not be archived; will try again later", "error", err)
 	default:
 		a.log.Info("archived finished calls", "calls", done.Calls, "records", done.Records, "bytes", done.Bytes, "archives", done.Archives, "took", time.Since(began).Round(time.Millisecond).String())
+	}
+}
+
+// reportHeldBack logs which destinations of webhooks keep replies in the journal.
+func (a archiver) reportHeldBack(all []journal.HeldBack) {
+	for _, h := range all {
+		a.log.Warn("a destination of webhooks keeps old calls in the journal: if no webhooks file names it any more, run askance webhooks forget", "destination", h.Name, "replies", h.Replies, "waiting", h.Waiting)
 	}
 }
 

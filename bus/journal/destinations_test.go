@@ -1,0 +1,68 @@
+package journal_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A destination that no settings name any more holds replies back until it is forgotten, and is not
+// forgotten while a process serves it.
+func TestForgetDestination(t *testing.T) {
+	w := newArchiving(t)
+	o := openOutbox(t, w.j)
+	got, end := follow(t, o, "hook")
+	begun(t, w.Bus, "hook")
+	w.finish(inReply("due", "a"))
+	w.finish(inReply("end", "a"))
+	handed(t, got) // its receiver never answers
+	nc := w.Conn("engine")
+	if err := journal.ForgetDestination(t.Context(), nc, "test", "hook"); !errors.Is(err, message.ErrState) {
+		t.Errorf("a destination that is served: %v", err)
+	}
+	if err := journal.ForgetDestination(t.Context(), nc, "test", "other"); !errors.Is(err, message.ErrNotFound) || !strings.Contains(message.AsError("", err).Hint, "hook") {
+		t.Errorf("an unknown destination: %v, which does not name the known one", err)
+	}
+	end()
+	// A process whose deliveries all wait for their receivers does not ask for more.
+	if err := journal.ForgetDestination(t.Context(), nc, "test", "hook"); !errors.Is(err, message.ErrState) {
+		t.Errorf("a destination to which something was delivered just now: %v", err)
+	}
+	w.Restart() // after which the server has delivered nothing
+	w.open()
+	nc = w.Conn("engine")
+	if h := w.archive().HeldBack; len(h) != 1 || h[0].Replies != 1 {
+		t.Errorf("replies are held back by %+v", h)
+	}
+	d, err := journal.FindDestination(t.Context(), nc, "test", "hook")
+	if err != nil || d.Served || d.Waiting != 4 {
+		t.Errorf("the destination is %+v, %v", d, err)
+	}
+	if err := journal.ForgetDestination(t.Context(), nc, "test", "hook"); err != nil {
+		t.Fatal(err)
+	}
+	if done := w.archive(); w.records() != 5 || done.HeldBack != nil {
+		t.Errorf("%d records stay afterwards, want 5; held back: %+v", w.records(), done.HeldBack)
+	}
+	if err := journal.ForgetDestination(t.Context(), nc, "test", "hook"); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("a forgotten destination: %v", err)
+	}
+}
+
+// Only destinations are forgotten: other consumers of the stream stay, whatever their names are.
+func TestForgetOnlyDestinations(t *testing.T) {
+	w := newArchiving(t)
+	st := w.stream(bus.StreamName("test"))
+	if _, err := st.CreateOrUpdateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "h_foreign"}); err != nil {
+		t.Fatal(err)
+	}
+	nc := w.Conn("engine")
+	if err := journal.ForgetDestination(t.Context(), nc, "test", "foreign"); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("a consumer that is no destination: %v", err)
+	}
+}
