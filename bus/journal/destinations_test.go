@@ -4,9 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -27,6 +29,9 @@ func TestForgetDestination(t *testing.T) {
 	}
 	if err := journal.ForgetDestination(t.Context(), nc, "test", "other"); !errors.Is(err, message.ErrNotFound) || !strings.Contains(message.AsError("", err).Hint, "hook") {
 		t.Errorf("an unknown destination: %v, which does not name the known one", err)
+	}
+	if all, err := w.j.ListWaiting(t.Context()); err != nil || len(all) != 1 || all[0].Destination != "hook" || all[0].Records != 4 || time.Since(all[0].Oldest).Abs() > bustest.Patience {
+		t.Errorf("waiting: %+v, %v", all, err)
 	}
 	end()
 	// A process whose deliveries all wait for their receivers does not ask for more.
@@ -65,4 +70,23 @@ func TestForgetOnlyDestinations(t *testing.T) {
 	if err := journal.ForgetDestination(t.Context(), nc, "test", "foreign"); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a consumer that is no destination: %v", err)
 	}
+}
+
+// Unsigned counts what is after the last checkpoint, also of one that another engine signed.
+func TestUnsigned(t *testing.T) {
+	w := newArchiving(t)
+	want := func(records uint64) {
+		t.Helper()
+		n, oldest, err := w.l.Unsigned(t.Context())
+		if err != nil || n != records || oldest.IsZero() != (records == 0) || records > 0 && time.Since(oldest).Abs() > bustest.Patience {
+			t.Errorf("%d records are not signed, the first of %s, %v; want %d", n, oldest, err, records)
+		}
+	}
+	want(25)
+	if _, err := bustest.LedgerOf(t, w.JournalWith("test", journal.Options{Archives: w.store})).Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(0)
+	w.finish(inReply("new", "a"))
+	want(2)
 }

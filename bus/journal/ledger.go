@@ -102,6 +102,27 @@ func (l *Ledger) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
 	return l.signAll(ctx, 0)
 }
 
+// Unsigned returns how many records no checkpoint signs, and when the first of them was stored;
+// the zero time if there is none. It reads two messages.
+func (l *Ledger) Unsigned(ctx context.Context) (records uint64, oldest time.Time, err error) {
+	state, err := l.j.streamState(ctx)
+	if err != nil {
+		return 0, oldest, err
+	}
+	last, err := l.kept.readNewest(ctx)
+	if err != nil || last.lastSequence() >= state.LastSeq {
+		return 0, oldest, err
+	}
+	found, _, err := l.j.store.readPage(ctx, ">", last.lastSequence(), 1)
+	if err != nil {
+		return 0, oldest, jsapi.Error("read ledger", "stream "+l.j.store.stream, err)
+	}
+	if len(found) > 0 {
+		oldest = found[0].time
+	}
+	return state.LastSeq - last.lastSequence(), oldest, nil
+}
+
 func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Checkpoint, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

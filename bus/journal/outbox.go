@@ -146,7 +146,7 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 		Durable: outboxConsumer(name), Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
 		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
-		FilterSubjects: []string{bus.Subject{Space: o.j.space, Kind: bus.KindRecord}.String(), bus.Subject{Space: o.j.space, Kind: bus.KindWork}.String()}, ReplayPolicy: jetstream.ReplayInstantPolicy,
+		FilterSubjects: outboxFilters(o.j.space), ReplayPolicy: jetstream.ReplayInstantPolicy,
 		Metadata: map[string]string{metaKind: kindOutbox, metaSpace: string(o.j.space)},
 	})
 	if err != nil {
@@ -198,6 +198,41 @@ type Destination struct {
 
 	// upTo is the last record up to which it has acknowledged all records.
 	upTo uint64
+}
+
+// Waiting is what a destination has not received.
+type Waiting struct {
+	Destination string
+	Records     uint64
+	Oldest      time.Time // when the first of these records was stored; zero: none waits
+}
+
+// ListWaiting returns what waits for each destination. It reads at most two records for each.
+func (j *Journal) ListWaiting(ctx context.Context) ([]Waiting, error) {
+	all, err := j.store.listDestinations(ctx)
+	out := make([]Waiting, 0, len(all))
+	for _, d := range all {
+		w := Waiting{Destination: d.Name, Records: d.Waiting}
+		for _, filter := range outboxFilters(j.space) {
+			if d.Waiting == 0 {
+				break
+			}
+			found, _, err := j.store.readPage(ctx, filter, d.upTo, 1)
+			if err != nil {
+				return nil, jsapi.Error("read destinations", "stream "+j.store.stream, err)
+			}
+			if len(found) > 0 && (w.Oldest.IsZero() || found[0].time.Before(w.Oldest)) {
+				w.Oldest = found[0].time
+			}
+		}
+		out = append(out, w)
+	}
+	return out, err
+}
+
+// outboxFilters are the subjects of the records that destinations get.
+func outboxFilters(space toolcall.SpaceID) []string {
+	return []string{bus.Subject{Space: space, Kind: bus.KindRecord}.String(), bus.Subject{Space: space, Kind: bus.KindWork}.String()}
 }
 
 // outboxConsumer is the name of the consumer of a destination.

@@ -83,6 +83,11 @@ func TestAlertsFire(t *testing.T) {
 		{"a second", "AskanceClockOff", `askance_clock_ahead_seconds{who="worker w"} -1x20`, never},
 		{"a dead letter", "AskanceDeadLetters", `askance_dead_letters 0x3 1x20`, 14},
 		{"delivered", "AskanceDeadLetters", `askance_dead_letters 1x8 0x20`, never},
+		{"not signed", "AskanceJournalUnsigned", `askance_journal_unsigned_oldest_seconds{instance="a"} 0+60x30
+			askance_journal_unsigned_oldest_seconds{instance="b"} NaN NaN NaN`, 11},
+		{"signed each minute", "AskanceJournalUnsigned", `askance_journal_unsigned_oldest_seconds 60x30`, never},
+		{"a receiver that is down", "AskanceWebhooksWait", `askance_webhook_oldest_seconds{destination="bot"} 0+60x90`, 71},
+		{"a receiver that is slow", "AskanceWebhooksWait", `askance_webhook_oldest_seconds{destination="bot"} 300x90`, never},
 		{"one in ten requests", "AskanceHTTPErrors", `askance_http_requests_total{route="/x", status="200"} 0+9x30
 			askance_http_requests_total{route="/y", status="503"} 0+1x30`, 11},
 		{"refused requests", "AskanceHTTPErrors", `askance_http_requests_total{route="/x", status="200"} 0+9x30

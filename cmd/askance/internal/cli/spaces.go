@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
-	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -159,16 +159,24 @@ func (all servedSpaces) loginKey() [32]byte {
 	return key
 }
 
-// metrics adds the engines of the spaces.
+// measured is what metrics read of a journal.
+type measured struct {
+	*journal.Journal
+	*journal.Ledger
+}
+
+func measuredOf(n *node.Node) measured { return measured{n.Journal(), n.Ledger()} }
+
+// metrics adds the engines and journals of the spaces.
 func (all servedSpaces) metrics(cfg metrics.Config) metrics.Config {
 	by := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-metrics"}
 	if len(all) == 1 {
-		cfg.Engine = all[0].node.Engine().As(by)
+		cfg.Engine, cfg.Journal = all[0].node.Engine().As(by), measuredOf(all[0].node)
 		return cfg
 	}
-	cfg.Spaces = map[toolcall.SpaceID]api.Caller{}
+	cfg.Spaces = map[toolcall.SpaceID]metrics.Space{}
 	for _, s := range all {
-		cfg.Spaces[s.cfg.Space] = s.node.Engine().As(by)
+		cfg.Spaces[s.cfg.Space] = metrics.Space{Engine: s.node.Engine().As(by), Journal: measuredOf(s.node)}
 	}
 	return cfg
 }

@@ -102,7 +102,7 @@ func TestSpaces(t *testing.T) {
 	if code, text := s.send(http.MethodGet, "/readyz", ""); code != http.StatusOK {
 		t.Errorf("readyz: %d %s", code, text)
 	}
-	if text := scrapeAll(t, s.metrics); !strings.Contains(text, `askance_up{space="default"} 1`) || !strings.Contains(text, `askance_calls_proposed_total{space="team-b",tool="pay"} 1`) {
+	if text := scrapeAll(t, s.metrics); !strings.Contains(text, `askance_up{space="default"} 1`) || !strings.Contains(text, `askance_calls_proposed_total{space="team-b",tool="pay"} 1`) || !strings.Contains(text, `askance_journal_unsigned_records{space="team-b"} `) {
 		t.Errorf("the metrics are\n%s", text)
 	}
 	if out := ok(t, "open", "--print", "--data", "data", "--space", "team-b"); !strings.Contains(out, "//team-b.localhost"+port) {

@@ -144,7 +144,7 @@ func TestWebhooksCommands(t *testing.T) {
 	if !found.MatchString(r.out) {
 		t.Errorf("doctor prints\n%s", r.out)
 	}
-	if text := scrapeAll(t, s.metrics); !regexp.MustCompile(`(?m)^askance_dead_letters [1-9]`).MatchString(text) {
+	if text := scrapeAll(t, s.metrics); !regexp.MustCompile(`(?m)^askance_dead_letters [1-9]`).MatchString(text) || !strings.Contains(text, `askance_webhook_waiting_records{destination="bot"} `) {
 		t.Errorf("no dead letter in\n%s", text)
 	}
 	if text := ok(t, "webhooks", "list", "--url", s.http); !strings.Contains(text, "the receiver answered 410") {

@@ -14,12 +14,14 @@ package metrics
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -29,22 +31,40 @@ const (
 	maxPairs    = 500
 	maxDeclared = 50
 	maxWorkers  = 200
-	other       = "other"
+	// maxDestinations bounds the destinations of webhooks, which operators name.
+	maxDestinations = 200
+	other           = "other"
 )
 
 // Config says what is exported.
 type Config struct {
 	// Engine is called for each scrape; an engine.Port, for example.
 	Engine api.Caller
-	// Spaces has the engines of several spaces instead: each metric of an engine then has
-	// the label space.
-	Spaces map[toolcall.SpaceID]api.Caller
+	// Journal is read for each scrape; nil: it is not exported.
+	Journal Journal
+	// Spaces has the engines and journals of several spaces instead: each of their metrics
+	// then has the label space.
+	Spaces map[toolcall.SpaceID]Space
 	// People exports metrics for each reviewer, with names as labels.
 	People bool
 	// Recent is how far back the metrics of recent responses reach.
 	Recent time.Duration
 	// Own has more metrics of the process.
 	Own []Number
+}
+
+// Space is the engine of one space with its journal.
+type Space struct {
+	Engine  api.Caller
+	Journal Journal
+}
+
+// Journal is what is exported of a journal and its ledger.
+type Journal interface {
+	// Unsigned returns how many records no checkpoint signs, and when the first of them was stored.
+	Unsigned(ctx context.Context) (records uint64, oldest time.Time, err error)
+	// ListWaiting returns what waits for each destination of webhooks.
+	ListWaiting(ctx context.Context) ([]journal.Waiting, error)
 }
 
 type collector struct {
@@ -83,6 +103,11 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	if c.Journal != nil { // it may not answer in time, but the engine reads its memory
+		wg.Go(func() { c.collectJournal(ctx, ch) })
+	}
 	info, err := api.Info.Call(ctx, c.Engine, struct{}{})
 	var load, late toolcall.LoadReply
 	var did toolcall.ActivityReply
@@ -126,6 +151,37 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		collectReviewers(ch, "person", load.People)
 		collectRecent(ch, "person", late.People)
 	}
+}
+
+// collectJournal exports what operators must know about the journal itself.
+func (c *collector) collectJournal(ctx context.Context, ch chan<- prometheus.Metric) {
+	send := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	records, oldest, err := c.Journal.Unsigned(ctx)
+	if err != nil {
+		send(unsigned, math.NaN())
+		send(unsignedOldest, math.NaN())
+	} else {
+		send(unsigned, float64(records))
+		send(unsignedOldest, secondsSince(oldest))
+	}
+	all, err := c.Journal.ListWaiting(ctx)
+	if err != nil {
+		return // the names are not known
+	}
+	for _, w := range all[:min(maxDestinations, len(all))] {
+		send(webhookWaiting, float64(w.Records), w.Destination)
+		send(webhookOldest, secondsSince(w.Oldest), w.Destination)
+	}
+}
+
+// secondsSince is 0 for the zero time.
+func secondsSince(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(at).Seconds())
 }
 
 func (c *collector) collectInfo(ch chan<- prometheus.Metric, info toolcall.InfoReply) {
@@ -370,6 +426,11 @@ var (
 	queueBlocked  = describe("gauge", "queue_blocked", "Blocked calls.", queueLabels...)
 	queueWorkers  = describe("gauge", "queue_workers", "Workers that run a call, or that this engine heard of within 90 seconds.", queueLabels...)
 	clockAhead    = describe("gauge", "clock_ahead_seconds", "How far the clock of a worker or of the journal's server is ahead of the engine's, if it differs; negative if it is behind.", "who")
+
+	unsigned       = describe("gauge", "journal_unsigned_records", "Records of the journal that no checkpoint signs yet. NaN while they cannot be counted.")
+	unsignedOldest = describe("gauge", "journal_unsigned_oldest_seconds", "Time since the first of these records was stored; 0 if there is none. Engines sign each minute.")
+	webhookWaiting = describe("gauge", "webhook_waiting_records", "Event records that a destination of webhooks has not received, even if no webhooks file names it any more.", "destination")
+	webhookOldest  = describe("gauge", "webhook_oldest_seconds", "Time since the first of these records was stored; 0 if none waits.", "destination")
 
 	policyInfo    = describe("gauge", "policy_info", "Always 1; the label is the hash of the policy in force.", "bundle")
 	policyRules   = describe("gauge", "policy_rules", "Rules in force.")

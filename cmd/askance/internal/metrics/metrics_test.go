@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -45,6 +46,52 @@ func (e engine) Call(_ context.Context, op *api.Operation, request any) (any, er
 		return e.activity(), nil
 	}
 	return nil, fmt.Errorf("no scrape needs %s", op.Name)
+}
+
+// store returns what a scrape reads of a journal.
+type store struct {
+	err          error
+	destinations int // in addition to bot and idle
+}
+
+func (s store) Unsigned(context.Context) (uint64, time.Time, error) {
+	return 12, time.Now().Add(-time.Hour), s.err
+}
+
+func (s store) ListWaiting(context.Context) ([]journal.Waiting, error) {
+	out := []journal.Waiting{{Destination: "bot", Records: 3, Oldest: time.Now().Add(-time.Hour)}, {Destination: "idle"}}
+	for i := range s.destinations {
+		out = append(out, journal.Waiting{Destination: fmt.Sprint("more", i)})
+	}
+	return out, s.err
+}
+
+// A scrape exports what is not signed and what webhooks have not received, also of an engine that
+// does not answer.
+func TestMetricsOfTheJournal(t *testing.T) {
+	for _, cfg := range []metrics.Config{
+		{Engine: engine{}, Journal: store{}}, {Engine: engine{err: message.ErrUnavailable}, Journal: store{}},
+		{Spaces: map[toolcall.SpaceID]metrics.Space{"a": {Engine: engine{}, Journal: store{}}}},
+	} {
+		text := strings.Join(scrape(t, cfg, metrics.NewProcess()), "\n") + "\n"
+		text = strings.NewReplacer(`{space="a"}`, "", `,space="a"}`, "}").Replace(text)
+		for _, want := range []string{
+			"askance_journal_unsigned_records 12\n", "askance_journal_unsigned_oldest_seconds 36", `askance_webhook_waiting_records{destination="bot"} 3` + "\n",
+			`askance_webhook_oldest_seconds{destination="bot"} 36`, `askance_webhook_waiting_records{destination="idle"} 0` + "\n", `askance_webhook_oldest_seconds{destination="idle"} 0` + "\n",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %s in\n%s", want, text)
+			}
+		}
+	}
+	text := strings.Join(scrape(t, metrics.Config{Engine: engine{}, Journal: store{err: message.ErrUnavailable}}, metrics.NewProcess()), "\n")
+	if !strings.Contains(text, "askance_journal_unsigned_records NaN") || strings.Contains(text, "askance_webhook") || !strings.Contains(text, "askance_up 1") {
+		t.Errorf("of a journal that does not answer:\n%s", text)
+	}
+	text = strings.Join(scrape(t, metrics.Config{Engine: engine{}, Journal: store{destinations: 300}}, metrics.NewProcess()), "\n")
+	if n := strings.Count(text, "askance_webhook_waiting_records{"); n != 200 {
+		t.Errorf("%d destinations have a series, want 200", n)
+	}
 }
 
 func load(request any) (toolcall.LoadReply, error) {
@@ -202,7 +249,7 @@ func TestReference(t *testing.T) {
 	own := []metrics.Number{metrics.Own(metrics.NATSConnected, zero), metrics.Own(metrics.NATSReconnects, zero), metrics.Own(metrics.TokenError, zero), metrics.Own(metrics.DeadLetters, zero)}
 	exported := map[string]bool{}
 	w := httptest.NewRecorder()
-	metrics.Handler(metrics.Config{Engine: engine{}, People: true, Recent: 30 * time.Minute, Own: own}, process).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metrics.Handler(metrics.Config{Engine: engine{}, Journal: store{}, People: true, Recent: 30 * time.Minute, Own: own}, process).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (askance_\S+) (\S+)$`).FindAllStringSubmatch(w.Body.String(), -1) {
 		exported[m[1]] = true
 		if !strings.Contains(want, "| `"+m[1]+"` | "+m[2]+" |") {

@@ -35,9 +35,9 @@ func Handler(cfg Config, process *Process) http.Handler {
 	if len(cfg.Spaces) == 0 {
 		all.MustRegister(newCollector(cfg, false))
 	}
-	for space, engine := range cfg.Spaces {
-		cfg.Engine = engine
-		prometheus.WrapRegistererWith(prometheus.Labels{"space": string(space)}, all).MustRegister(newCollector(cfg, true))
+	for id, space := range cfg.Spaces {
+		cfg.Engine, cfg.Journal = space.Engine, space.Journal
+		prometheus.WrapRegistererWith(prometheus.Labels{"space": string(id)}, all).MustRegister(newCollector(cfg, true))
 	}
 	all.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
