@@ -1,7 +1,9 @@
 package journal_test
 
 import (
+	"bytes"
 	"errors"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -69,6 +72,31 @@ func TestForgetOnlyDestinations(t *testing.T) {
 	nc := w.Conn("engine")
 	if err := journal.ForgetDestination(t.Context(), nc, "test", "foreign"); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("a consumer that is no destination: %v", err)
+	}
+}
+
+// A server of a cluster leaves a destination out whose leader does not answer. Nothing is archived then.
+func TestArchiveWithoutADestination(t *testing.T) {
+	w := newArchiving(t)
+	_, end := follow(t, openOutbox(t, w.j), "hook")
+	begun(t, w.Bus, "hook")
+	end()
+	sub, err := w.Conn("engine").Subscribe("$JS.APX.CONSUMER.LIST.>", func(m *nats.Msg) {
+		_ = m.Respond([]byte(`{"type":"io.nats.jetstream.api.v1.consumer_list_response","total":0,"offset":0,"limit":256,"consumers":[],"missing":["h_hook"]}`))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Unsubscribe() //nolint:errcheck // the end of the connection does so too
+	j := w.openThrough(func(c net.Conn, b []byte) (int, error) {
+		return c.Write(bytes.ReplaceAll(b, []byte("$JS.API.CONSUMER.LIST."), []byte("$JS.APX.CONSUMER.LIST.")))
+	})
+	l, err := journal.OpenLedger(t.Context(), j, journal.LedgerOptions{Engine: "e2", Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.Archive(t.Context(), journal.Retention{By: "ann"}); !errors.Is(err, message.ErrUnavailable) || done.Records > 0 {
+		t.Errorf("archived %+v, %v", done, err)
 	}
 }
 

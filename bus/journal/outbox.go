@@ -247,23 +247,38 @@ func destinationOf(c *jetstream.ConsumerInfo) Destination {
 	}
 }
 
-// listDestinations returns the destinations by name.
+// listDestinations returns the destinations by name. A server of a cluster leaves out a consumer
+// whose leader does not answer, but lists its name: this is an error.
 func (s reader) listDestinations(ctx context.Context) ([]Destination, error) {
+	const op = "read destinations"
 	st, err := s.lookUpStream(ctx)
 	if err != nil {
-		return nil, jsapi.Error("read destinations", "stream "+s.stream, err)
+		return nil, jsapi.Error(op, "stream "+s.stream, err)
+	}
+	missing, names := map[string]bool{}, st.ConsumerNames(ctx)
+	for name := range names.Name() {
+		if strings.HasPrefix(name, outboxConsumer("")) {
+			missing[name] = true
+		}
+	}
+	if err := names.Err(); err != nil {
+		return nil, jsapi.Error(op, "stream "+s.stream, err)
 	}
 	out, list := []Destination{}, st.ListConsumers(ctx)
 	for c := range list.Info() {
+		delete(missing, c.Name)
 		if c.Config.Metadata[metaKind] == kindOutbox {
 			out = append(out, destinationOf(c))
 		}
 	}
 	if err := list.Err(); err != nil {
-		return nil, jsapi.Error("read destinations", "stream "+s.stream, err)
+		return nil, jsapi.Error(op, "stream "+s.stream, err)
+	}
+	for name := range missing {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the consumer " + errtext.Quote(name) + " of stream " + s.stream + " has no leader that answers", Hint: "try again"}
 	}
 	slices.SortFunc(out, func(a, b Destination) int { return cmp.Compare(a.Name, b.Name) })
-	return out, nil
+	return slices.CompactFunc(out, func(a, b Destination) bool { return a.Name == b.Name }), nil // a page is read again if one was left out
 }
 
 // spaceReader reads the journal of a space without opening it.
