@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/message"
 	"golang.org/x/time/rate"
@@ -175,18 +176,25 @@ type origins struct {
 	cross  *http.CrossOriginProtection
 }
 
-// CheckOrigins checks Config.Origins.
+// CheckOrigins refuses origins that browsers never send in this form, so that they match no page.
 func CheckOrigins(listed []string) error {
 	_, err := newOrigins(listed)
 	return err
 }
 
+// defaultPorts are the ports that browsers leave out.
+var defaultPorts = map[string]bool{"http:80": true, "https:443": true}
+
 func newOrigins(listed []string) (*origins, error) {
 	o := &origins{listed: listed, cross: http.NewCrossOriginProtection()}
 	for _, origin := range listed {
 		u, err := url.Parse(origin)
-		if err != nil || u.Scheme+"://"+u.Host != origin || u.Host == "" || strings.Contains(origin, "*") {
+		if err != nil || u.Scheme+"://"+u.Host != origin || u.Hostname() == "" || strings.Contains(origin, "*") {
 			return nil, fmt.Errorf("gateway: %q is not an origin: write it as https://app.example, without a path or a wildcard", origin)
+		}
+		isASCII := !strings.ContainsFunc(u.Host, func(r rune) bool { return r >= utf8.RuneSelf })
+		if defaultPorts[u.Scheme+":"+u.Port()] || strings.HasSuffix(u.Host, ":") || u.Host != strings.ToLower(u.Host) || !isASCII {
+			return nil, fmt.Errorf("gateway: browsers never send the origin %q: write its host in lower case and ASCII, without the default port", origin)
 		}
 		if err := o.cross.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("gateway: origin %q: %w", origin, err)

@@ -270,7 +270,7 @@ func TestCORS(t *testing.T) {
 			t.Errorf("request of %s: allowed %q, Vary %q", origin, got, w.Header().Get("Vary"))
 		}
 	}
-	for _, bad := range []string{"*", "https://*.example", "https://app.example/", "app.example", ""} {
+	for _, bad := range []string{"*", "https://*.example", "https://app.example/", "app.example", "", "https://App.example", "https://app.example:443", "http://app.example:80", "https://app.example:", "https://bücher.example"} {
 		if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Origins: []string{bad}}); err == nil {
 			t.Errorf("the origin %q is accepted", bad)
 		}

@@ -124,6 +124,9 @@ func (p *proxying) run(ctx context.Context, env *environment) error {
 	if err := p.door.check(env); err != nil {
 		return err
 	}
+	if err := gateway.CheckOrigins(env.cfg.HTTPOrigins); err != nil {
+		return usagef("--http-origin: %w", err)
+	}
 	ups, err := p.readUpstreams()
 	if err != nil {
 		return err
