@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -299,6 +301,42 @@ func TestHTTPSocket(t *testing.T) {
 		t.Errorf("a member: %d %s", code, text)
 	}
 	fails(t, cli.ExitUnavailable, "listens at", "serve", "--data", filepath.Join(dir, "other"), "--listen", "127.0.0.1:0", "--http", "off", "--http-socket", path)
+}
+
+// TestSocketPermission: a client that may not open the socket says so, and not that nothing responds.
+func TestSocketPermission(t *testing.T) {
+	cleanEnvironment(t)
+	dir, err := os.MkdirTemp("", "askance") //nolint:usetesting // other users cannot enter t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	binary, path, folder := filepath.Join(dir, "client"), filepath.Join(dir, "s"), filepath.Join(dir, "folder")
+	copyProgram(t, binary)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if err := errors.Join(os.Chmod(path, 0), os.Mkdir(folder, 0), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, socket := range []string{path, filepath.Join(folder, "s")} {
+		for want, args := range map[int][]string{
+			cli.ExitUsage:     {"hook", "gemini", "--url", "unix://" + socket}, // blocks the call
+			cli.ExitForbidden: {"list", "--server", "unix://" + socket},
+		} {
+			c := exec.CommandContext(t.Context(), binary, args...)
+			c.Dir, c.Stdin = "/", strings.NewReader(beforeTool(dialect.Gemini, "c1", "Read"))
+			if os.Geteuid() == 0 {
+				c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64104, Gid: 64104}}
+			}
+			text, _ := c.CombinedOutput() // the exit code is checked
+			if c.ProcessState.ExitCode() != want || !strings.Contains(string(text), "no permission to open the Unix socket "+socket) || !strings.Contains(string(text), "--http-socket-group") {
+				t.Errorf("%v: exit %d, want %d: %s", args, c.ProcessState.ExitCode(), want, text)
+			}
+		}
+	}
 }
 
 // TestHTTPSocketFlags: combinations of flags that cannot work are refused.

@@ -181,7 +181,7 @@ func readToken(read func(kind, path string, most int) ([]byte, error), file stri
 // adviseToken says how to pass a token, if a server refused a request without one.
 func (d *door) adviseToken(err error) error {
 	me, ok := errors.AsType[*message.Error](err)
-	if ok && me.Code == message.CodeForbidden && d.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
+	if ok && me.Code == message.CodeForbidden && me.Op != remote.OpConnect && d.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
 		return withHint(me, hook.TokenHint(d.roleFlags()))
 	}
 	return err

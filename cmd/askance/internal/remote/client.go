@@ -41,6 +41,9 @@ type Client struct {
 // maxReply bounds a reply: a page of calls has their arguments twice, as JSON text.
 const maxReply = 16 << 20
 
+// OpConnect is the operation of errors about a Unix socket to which nothing was sent.
+const OpConnect = "http"
+
 // timeout is longer than a server holds a request.
 const timeout = 90 * time.Second
 
@@ -65,11 +68,19 @@ func Open(at string) (base string, transport http.RoundTripper) {
 	}
 	path := strings.TrimPrefix(socket, "//")
 	return "http://localhost", &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		if err := checkSocket(path); err != nil {
-			return nil, err
+		c, err := dialSocket(ctx, path)
+		if errors.Is(err, fs.ErrPermission) {
+			err = &message.Error{Code: message.CodeForbidden, Op: OpConnect, What: "this user has no permission to open the Unix socket " + path, Hint: "start askance serve with --http-socket-group and a group of this user, and --http-socket in a folder that this user can enter", Err: err}
 		}
-		return new(net.Dialer).DialContext(ctx, "unix", path)
+		return c, err
 	}}
+}
+
+func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+	if err := checkSocket(path); err != nil {
+		return nil, err
+	}
+	return new(net.Dialer).DialContext(ctx, "unix", path)
 }
 
 // checkSocket refuses a socket that another user could have put there while the server is down.
@@ -86,7 +97,7 @@ func checkSocket(path string) error {
 			}
 			safe := info.Mode().Perm()&0o022 == 0 || at != socket && info.Mode()&fs.ModeSticky != 0 && isOurs(at)
 			if !safe {
-				return &message.Error{Code: message.CodeForbidden, Op: "http", What: "other users can write to " + dir + ", and put another socket at " + path, Hint: "start askance serve with --http-socket in a folder that only its user can write, for example one of mode 755"}
+				return &message.Error{Code: message.CodeForbidden, Op: OpConnect, What: "other users can write to " + dir + ", and put another socket at " + path, Hint: "start askance serve with --http-socket in a folder that only its user can write, for example one of mode 755"}
 			}
 		}
 	}
