@@ -77,14 +77,14 @@ func Open(at string) (base string, transport http.RoundTripper) {
 }
 
 func dialSocket(ctx context.Context, path string) (net.Conn, error) {
-	if err := checkSocket(path); err != nil {
+	if err := CheckSocket(path); err != nil {
 		return nil, err
 	}
 	return new(net.Dialer).DialContext(ctx, "unix", path)
 }
 
-// checkSocket refuses a socket that another user could have put there while the server is down.
-func checkSocket(path string) error {
+// CheckSocket refuses a socket that another user could have put there while the server is down.
+func CheckSocket(path string) error {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err

@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"golang.org/x/net/netutil"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
@@ -167,6 +169,13 @@ func ListenSocket(ctx context.Context, cfg Config) (net.Listener, error) {
 	l, err := auth.ListenUnix(ctx, cfg.Socket.Path, gid, cfg.Log)
 	if err != nil {
 		return nil, err
+	}
+	path, err := filepath.Abs(cfg.Socket.Path) // clients are in other folders
+	if err == nil {
+		err = remote.CheckSocket(path)
+	}
+	if err != nil && cfg.Log != nil {
+		cfg.Log.Warn("clients refuse this Unix socket", "err", err, "hint", message.AsError("", err).Hint)
 	}
 	return limitListener(l), nil
 }
