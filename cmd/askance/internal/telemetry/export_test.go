@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 )
 
@@ -10,3 +11,6 @@ func Send(ctx context.Context, url string) error {
 	_, err := (&exporter{url: url, headers: http.Header{}, client: http.DefaultClient}).send(ctx, nil)
 	return err
 }
+
+// LogFailure returns what logs an error of the exporter.
+func LogFailure(log *slog.Logger) func(error) { return (&failures{log: log}).Handle }

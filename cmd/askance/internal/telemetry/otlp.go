@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -51,9 +52,33 @@ func Open(version string, log *slog.Logger) (*Tracer, error) {
 	if err != nil {
 		return nil, otelError("OTEL_RESOURCE_ATTRIBUTES cannot be read", "write name=value,name=value", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces are not sent", "err", err) }))
+	otel.SetErrorHandler(&failures{log: log})
 	p := sdk.NewTracerProvider(sdk.WithBatcher(e), sdk.WithResource(named), sdk.WithIDGenerator(ids{}))
 	return &Tracer{provider: p, tracer: p.Tracer("github.com/askance-dev/askance")}, nil
+}
+
+// warnEvery is how often a receiver that takes no spans is logged: a batch fails every few seconds.
+const warnEvery = time.Minute
+
+// failures logs errors of the exporter.
+type failures struct {
+	log *slog.Logger
+
+	mu    sync.Mutex // guards the rest
+	times int        // since the last line
+	told  time.Time
+}
+
+// Handle implements otel.ErrorHandler.
+func (f *failures) Handle(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.times++
+	if !f.told.IsZero() && time.Since(f.told) < warnEvery {
+		return
+	}
+	f.log.Warn("traces are not sent", "times", f.times, "err", err)
+	f.times, f.told = 0, time.Now()
 }
 
 func otelError(what, hint string, err error) error {

@@ -2,12 +2,15 @@ package telemetry_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/telemetry"
 	"github.com/askance-dev/askance/executor"
@@ -57,4 +60,19 @@ func TestUnreachableReceiver(t *testing.T) {
 	if err := telemetry.Send(t.Context(), gone.URL+"/?key=secret-query"); err == nil || !strings.Contains(err.Error(), "could not be reached") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("the error is %v", err)
 	}
+}
+
+// A receiver that is down is logged at once, and then once a minute with a count.
+func TestRepeatedFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		failed := telemetry.LogFailure(slog.New(slog.NewTextHandler(&log, nil)))
+		for range 25 { // the last after 120s
+			failed(errors.New("down"))
+			time.Sleep(5 * time.Second)
+		}
+		if got := strings.Count(log.String(), "traces are not sent"); got != 3 || strings.Count(log.String(), "times=1 ") != 1 || strings.Count(log.String(), "times=12 ") != 2 {
+			t.Errorf("%d lines in two minutes, want 3:\n%s", got, &log)
+		}
+	})
 }
