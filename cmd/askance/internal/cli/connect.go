@@ -78,7 +78,7 @@ func (d *door) connect(ctx context.Context, env *environment, role toolcall.Role
 		return nil, err
 	}
 	if role != toolcall.RoleAuditor && !env.offline {
-		hint := "start it with askance serve --data " + string(dir)
+		hint := startHint(string(dir))
 		if role != toolcall.RoleRuntime {
 			hint += ", or pass --offline to act on the folder with the policy of its last run"
 		}
@@ -160,6 +160,11 @@ func (noAudit) Records(context.Context, bus.RecordsRequest) (bus.RecordsReply, e
 }
 
 func (noAudit) Checkpoint(context.Context) (*proof.Checkpoint, error) { return nil, errNoAudit }
+
+// startHint says how to start the server of a data folder.
+func startHint(dir string) string {
+	return "start it with askance serve --data " + spelling.ShellWord(dir)
+}
 
 // noServer returns the error for a data folder that no server serves.
 func noServer(dir node.Dir, cause error, hint string) error {

@@ -147,7 +147,7 @@ func (d *diagnosis) run(ctx context.Context, env *environment) {
 // an engine for tasks.
 func (d *diagnosis) checkWorkerLogin(ctx context.Context, env *environment, where string) {
 	by := toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As}
-	url, err := env.findServer("start it with askance serve --data " + env.cfg.dir())
+	url, err := env.findServer(startHint(env.cfg.dir()))
 	if err != nil {
 		d.addError("server", err, "start it with askance serve")
 		return
@@ -281,9 +281,12 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 	if err != nil {
 		return // the server reports on its own policy
 	}
-	command := "askance policy lint " + strings.Join(last.Policy, " ")
+	command := "askance policy lint"
+	for _, file := range last.Policy {
+		command += " " + spelling.ShellWord(file)
+	}
 	if last.Tools != "" {
-		command += " --tools " + last.Tools
+		command += " --tools " + spelling.ShellWord(last.Tools)
 	}
 	found := func(what string) string {
 		return "lint finds " + what + " in the rules; askance policy lint also reads their tests"
@@ -421,7 +424,7 @@ func (d *diagnosis) checkLogins(env *environment) {
 	}
 	onlyOwn := func(check string, not os.FileMode, path, what, mode string) {
 		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&not != 0 {
-			d.add(check, levelProblem, "other users can change "+path+", and so "+what, "chmod "+mode+" "+path)
+			d.add(check, levelProblem, "other users can change "+path+", and so "+what, "chmod "+mode+" "+spelling.ShellWord(path))
 		}
 	}
 	onlyOwn("context", 0o022, contextsFile(), "the server at which you approve", "600")

@@ -14,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -137,6 +138,23 @@ func TestDoctorNamesNoAddressOfNATS(t *testing.T) {
 	d.checkDeadLetters(t.Context(), env)
 	if got := d.text(term.New(&strings.Builder{})); !strings.Contains(got, "webhooks list --url URL\n") {
 		t.Errorf("doctor says %s", got)
+	}
+}
+
+// A suggested command names files as a shell reads them.
+func TestDoctorQuotesFiles(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "my data")
+	rules := filepath.Join(dir, "my rules.yaml")
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(rules, []byte("version: 1\nname: r\nrules:\n  - {name: shadowed, tool_name: a, behavior: allow}\n  - {name: shadowed2, tool_name: a, behavior: allow}\n"), 0o600), writeLastRun(dir, config{Policy: []string{rules}})); err != nil {
+		t.Fatal(err)
+	}
+	d := &diagnosis{}
+	d.lintPolicy(t.Context(), &environment{cfg: config{Data: dir}})
+	if got := d.text(term.New(&strings.Builder{})); !strings.Contains(got, "askance policy lint '"+rules+"'") {
+		t.Errorf("doctor says %s", got)
+	}
+	if _, err := (&environment{cfg: config{Data: dir}}).connectLive(t.Context(), toolcall.RoleAuditor); err == nil || !strings.Contains(message.AsError("", err).Hint, "serve --data '"+dir+"'") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

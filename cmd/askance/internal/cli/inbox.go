@@ -99,14 +99,14 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 	if env.cfg.Server != "" {
 		return env.connect(ctx, role)
 	}
-	url, err := env.findServer("start it with askance serve --data " + env.cfg.dir())
+	url, err := env.findServer(startHint(env.cfg.dir()))
 	if err != nil {
 		return nil, err
 	}
 	l, err := env.dial(ctx, url, toolcall.Principal{Role: role, Name: env.cfg.As})
 	if env.cfg.NATS == "" && errors.Is(err, message.ErrUnavailable) && ctx.Err() == nil {
 		dir := node.Dir(env.cfg.dir())
-		return nil, noServer(dir, err, "start it with askance serve --data "+string(dir)) // a killed server leaves its endpoint file
+		return nil, noServer(dir, err, startHint(string(dir))) // a killed server leaves its endpoint file
 	}
 	return l, err
 }

@@ -99,7 +99,7 @@ func noConsole(dir node.Dir, instead string) error {
 	if embed.InUse(dir.Store()) {
 		return &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the program on " + string(dir) + " has no web console", Hint: instead}
 	}
-	return noServer(dir, nil, "start it with askance serve --data "+string(dir)+"; if it runs with --http off, there is no web console")
+	return noServer(dir, nil, startHint(string(dir))+"; if it runs with --http off, there is no web console")
 }
 
 // localConsole returns where the server of the data folder shows the space, or "".

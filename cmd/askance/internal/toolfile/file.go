@@ -168,7 +168,7 @@ func (e entry) check(p toolcall.Placement) error {
 		return fmt.Errorf("placement is %q, use local, remote or external", p)
 	}
 	if len(e.Command) > 0 && p != toolcall.PlaceLocal {
-		return fmt.Errorf("a %s tool has no command here: start it with askance worker --tool %s -- %s", p, e.Name, e.Command[0])
+		return fmt.Errorf("a %s tool has no command here: start it with askance worker --tool %s -- %s", p, spelling.ShellWord(e.Name), spelling.ShellWord(e.Command[0]))
 	}
 	if e.Definition != "" && !definitionHash.MatchString(e.Definition) {
 		return errors.New("definition is not a hash of the form sha256:…: import the tool again")
