@@ -422,6 +422,21 @@ def test_requests_wait_as_the_server_says() -> None:
         op.send(make_reply("{}"))
 
 
+def test_wait_that_the_server_does_not_hold() -> None:
+    """The client pauses before it asks again, unless the server held the request, and never longer than it may wait."""
+    now = [0.0]
+    unfinished = make_reply('{"calls":[],"done":false}')
+    op = GateCore(Requests(clock=lambda: now[0]), "s", "r").wait([], None)
+    op.send(None)
+    assert op.send(unfinished) == Sleep(0.5)
+    assert isinstance(op.send(None), Send)
+    now[0] = 30.0
+    assert isinstance(op.send(unfinished), Send)
+    op = GateCore(Requests(clock=lambda: now[0]), "s", "r").wait([], 0.25)
+    op.send(None)
+    assert op.send(unfinished) == Sleep(0.25)
+
+
 def test_answered_call_is_not_run_again(server: Server, session: str) -> None:
     gate = server.client().gate(session, "r1")
     first = gate.run("lookup", {"n": 1}, lambda given: "found", id="c1")

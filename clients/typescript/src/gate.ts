@@ -5,6 +5,9 @@ import { encodeID, type Transport } from "./http.js";
 import { canonicalize, parseStrict, writeJSON } from "./json.js";
 import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js";
 
+/** The pause after a server ended a wait much too early, in milliseconds. */
+const earlyPause = 500;
+
 /** A call that a model wants. */
 export interface Proposal {
   name: string;
@@ -231,10 +234,14 @@ export class Gate {
   async wait(ids: readonly string[] = [], options: { signal?: AbortSignal | undefined; hold?: number } = {}): Promise<Call[]> {
     const hold = options.hold ?? 25_000;
     const query: Array<[string, string]> = [...ids.map((id): [string, string] => ["tool_call_id", id]), ["until", "runnable"], ["timeout_ms", String(hold)]];
+    const signal = options.signal ?? this.#options.signal;
+    const clock = this.#transport.clock;
     for (;;) {
-      const reply = await this.#transport.call<WaitReply>("waitForCalls", { path: this.#path(), query, hold, signal: options.signal ?? this.#options.signal });
+      const asked = clock.monotonic();
+      const reply = await this.#transport.call<WaitReply>("waitForCalls", { path: this.#path(), query, hold, signal });
       if (!Array.isArray(reply.calls) || typeof reply.done !== "boolean") throw invalidReply("wait", "the reply does not list the calls");
       if (reply.done) return reply.calls;
+      if (clock.monotonic() - asked < hold / 2) await clock.sleep(earlyPause, signal); // the server did not hold the request
     }
   }
 

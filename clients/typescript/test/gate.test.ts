@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
 import { Allowed, type Call, Client, Forbidden, type Outcome, Unavailable, Unfinished } from "@askance/client";
+import { systemClock } from "../dist/http.js";
 import { Server } from "./server.js";
 
 let server: Server;
@@ -127,6 +128,20 @@ test("a declared tool and a parent: people see both", async () => {
   assert.equal((await server.client("ann").show(request)).definition?.description, "Tells the weather");
   await server.client("ann").respond(request, { kind: "approve" });
   assert.equal(await allowed(await asked).run((input: { town: string }) => `sunny in ${input.town}`), "sunny in Bonn");
+});
+
+test("a wait that the server does not hold: a pause before the next request", async () => {
+  const pauses: number[] = [];
+  let now = 0;
+  const clock = { ...systemClock, monotonic: () => now, sleep: async (ms: number) => void pauses.push(ms) };
+  const replies = [{ held: 0, done: false }, { held: 25_000, done: false }, { held: 0, done: true }];
+  const fetch = async () => {
+    const reply = replies.shift();
+    now += reply?.held ?? 0;
+    return Response.json({ calls: [], done: reply?.done });
+  };
+  await new Client({ url: "http://127.0.0.1", token: "", fetch, clock }).gate("s", "r").wait(["c1"]);
+  assert.deepEqual(pauses, [500]);
 });
 
 test("two approvers", async () => {

@@ -27,6 +27,7 @@ Json = dict[str, Any]
 
 HOLD_MS = 30_000  # how long the server holds a wait
 SLACK = 2.0  # how much longer than its deadline a request may take: the server replies to a wait at the deadline
+EARLY_PAUSE = 0.5  # after a server ended a wait much too early, in seconds
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # between repetitions of a request, in seconds
 
 
@@ -303,14 +304,18 @@ class GateCore:
         deadline = self.requests.deadline(timeout)
         what = f"wait for calls of reply {self.reply}"
         while True:
-            left = HOLD_MS if end is None else min(HOLD_MS, max(1, int(1000 * (end - self.requests.clock()))))
+            asked = self.requests.clock()
+            left = HOLD_MS if end is None else min(HOLD_MS, max(1, int(1000 * (end - asked))))
             query = [("tool_call_id", i) for i in ids] + [("until", until), ("timeout_ms", str(left))]
             body = yield from self.requests.get(what, self.base + "/wait", query, left / 1000, deadline)
             calls = read_calls(what, body)
             if ids:
                 calls = self.match(what, [Proposal("", "", i) for i in ids], calls)
-            if body.get("done") is True or (end is not None and self.requests.clock() >= end):
+            now = self.requests.clock()
+            if body.get("done") is True or (end is not None and now >= end):
                 return calls
+            if now - asked < left / 2000:  # the server did not hold the request
+                yield Sleep(EARLY_PAUSE if end is None else min(EARLY_PAUSE, end - now))
 
     def start(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[tuple[Proposal, Call]]]:
         """Propose the calls of one model response together; return each with its current state."""
