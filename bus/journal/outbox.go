@@ -266,7 +266,9 @@ func (s reader) listDestinations(ctx context.Context) ([]Destination, error) {
 	}
 	out, list := []Destination{}, st.ListConsumers(ctx)
 	for c := range list.Info() {
-		delete(missing, c.Name)
+		if c.Cluster == nil || c.Cluster.Leader != "" { // without a leader, nothing else is known
+			delete(missing, c.Name)
+		}
 		if c.Config.Metadata[metaKind] == kindOutbox {
 			out = append(out, destinationOf(c))
 		}

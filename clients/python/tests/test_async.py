@@ -196,6 +196,19 @@ def test_socket_that_others_could_replace(tmp_path: Path, mode: int, is_parent: 
         client.whoami()
 
 
+def test_links_to_a_socket(tmp_path: Path) -> None:
+    opened, mine = tmp_path / "open", tmp_path / "mine"
+    for folder in (opened, mine):
+        folder.mkdir(0o700)
+    opened.chmod(0o777)
+    (opened / "hop").symlink_to(mine)  # others can point it elsewhere
+    for name, target in {"far": opened / "hop", "near": mine, "loop": tmp_path / "loop"}.items():
+        (tmp_path / name).symlink_to(target)
+    for name, expected in {"far": askance.Untrusted, "near": askance.Unavailable, "loop": askance.Untrusted}.items():
+        with pytest.raises(expected):
+            Client(f"unix://{tmp_path}/{name}/s", patience=0).whoami()
+
+
 def test_one_client_in_several_event_loops(server: Server, session: str) -> None:
     """Runner.run_sync and asyncio.run use a new loop each time, where the connections of the old one fail."""
     client = AsyncClient(server.url, server.tokens["bot"])

@@ -33,18 +33,34 @@ def is_usable(url: str) -> bool:
 
 def check_socket(path: str) -> None:
     """Refuse a socket that another user could have put there while the server is down."""
-    for socket in (path, os.path.realpath(path)):
-        below = socket
-        while (folder := os.path.dirname(below)) != below:
-            mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
-            is_kept = bool(mode & stat.S_ISVTX) and below != socket and is_ours(below)
-            if mode & 0o022 and not is_kept:
-                raise Untrusted(
-                    f"cannot use the socket {path}: other users can write to {folder} and put another one there",
-                    code="untrusted",
-                    hint="Start askance serve with --http-socket in a folder that only its user can write",
-                )
-            below = folder
+    at = path
+    for _ in range(40):  # symbolic links, each in a folder that is checked as well
+        target = check_folders(path, at)
+        if target is None:
+            return
+        at = target
+    raise Untrusted(
+        f"cannot use the socket {path}: it has too many symbolic links", code="untrusted", hint="Name the socket itself"
+    )
+
+
+def check_folders(path: str, at: str) -> str | None:
+    """Check the folders of a path up to its first symbolic link; return the path without that link."""
+    folder, names = "/", os.path.normpath(at).strip("/").split("/")
+    for i, name in enumerate(names):
+        file = os.path.join(folder, name)
+        mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
+        is_kept = bool(mode & stat.S_ISVTX) and i + 1 < len(names) and is_ours(file)
+        if mode & 0o022 and not is_kept:
+            raise Untrusted(
+                f"cannot use the socket {path}: other users can write to {folder} and put another one there",
+                code="untrusted",
+                hint="Start askance serve with --http-socket in a folder that only its user can write",
+            )
+        if os.path.islink(file):
+            return os.path.join(folder, os.readlink(file), *names[i + 1 :])
+        folder = file
+    return None
 
 
 def is_ours(path: str) -> bool:

@@ -281,13 +281,14 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 	if err != nil {
 		return // the server reports on its own policy
 	}
-	command := "askance policy lint"
+	words := []string{"askance policy lint"}
 	for _, file := range last.Policy {
-		command += " " + spelling.ShellWord(file)
+		words = append(words, spelling.ShellWord(file))
 	}
 	if last.Tools != "" {
-		command += " --tools " + spelling.ShellWord(last.Tools)
+		words = append(words, "--tools", spelling.ShellWord(last.Tools))
 	}
+	command := strings.Join(words, " ")
 	found := func(what string) string {
 		return "lint finds " + what + " in the rules; askance policy lint also reads their tests"
 	}

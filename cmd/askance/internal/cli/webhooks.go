@@ -275,7 +275,7 @@ func undeliveredText(d journal.Destination, what string) string {
 	if d.Waiting == 0 {
 		return "It had received everything."
 	}
-	return "Messages about " + asked.Count(int(d.Waiting), "event record") + " " + what + "." //nolint:gosec // G115: a count of records
+	return "Messages about " + asked.Count(int(d.Waiting), "event record") + " " + what + "."
 }
 
 func confirmForget(ctx context.Context, env *environment, d journal.Destination, yes bool) error {

@@ -77,31 +77,64 @@ func Open(at string) (base string, transport http.RoundTripper) {
 }
 
 func dialSocket(ctx context.Context, path string) (net.Conn, error) {
-	if err := CheckSocket(path); err != nil {
+	err := CheckSocket(path)
+	if _, refused := errors.AsType[*message.Error](err); err != nil && !refused {
+		err = &net.OpError{Op: "dial", Net: "unix", Err: err} // as if there were no server: nothing was sent
+	}
+	if err != nil {
 		return nil, err
 	}
 	return new(net.Dialer).DialContext(ctx, "unix", path)
 }
 
-// CheckSocket refuses a socket that another user could have put there while the server is down.
+// maxLinks bounds the symbolic links on the way to a socket, as Linux does.
+const maxLinks = 40
+
+// CheckSocket refuses a socket that another user could have put there while the server is down: in
+// any folder on the way to it, also that of a symbolic link.
 func CheckSocket(path string) error {
-	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return err
-	}
-	for _, socket := range []string{path, resolved} {
-		for at, dir := socket, filepath.Dir(socket); at != dir; at, dir = dir, filepath.Dir(dir) {
-			info, err := os.Stat(dir)
-			if err != nil {
-				return err
-			}
-			safe := info.Mode().Perm()&0o022 == 0 || at != socket && info.Mode()&fs.ModeSticky != 0 && isOurs(at)
-			if !safe {
-				return &message.Error{Code: message.CodeForbidden, Op: OpConnect, What: "other users can write to " + dir + ", and put another socket at " + path, Hint: "start askance serve with --http-socket in a folder that only its user can write, for example one of mode 755"}
-			}
+	at := path
+	for range maxLinks {
+		next, err := checkFolders(path, at)
+		if err != nil || next == "" {
+			return err
 		}
+		at = next
 	}
-	return nil
+	return &fs.PathError{Op: "open", Path: path, Err: errors.New("too many symbolic links")}
+}
+
+// checkFolders checks the folders of at, from the root to the first symbolic link, and returns at
+// without that link; "" if it has none. path is what the user named.
+func checkFolders(path, at string) (resolved string, err error) {
+	const separator = string(filepath.Separator)
+	dir := filepath.VolumeName(at) + separator
+	names := strings.Split(strings.TrimPrefix(filepath.Clean(at), dir), separator)
+	for i, name := range names {
+		file, last := filepath.Join(dir, name), i == len(names)-1
+		info, err := os.Stat(dir)
+		if err != nil {
+			return "", err
+		}
+		if info.Mode().Perm()&0o022 != 0 && (last || info.Mode()&fs.ModeSticky == 0 || !isOurs(file)) {
+			return "", &message.Error{Code: message.CodeForbidden, Op: OpConnect, What: "other users can write to " + dir + ", and put another socket at " + path, Hint: "start askance serve with --http-socket in a folder that only its user can write, for example one of mode 755"}
+		}
+		if info, err = os.Lstat(file); err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(file)
+			if err != nil {
+				return "", err
+			}
+			if !filepath.IsAbs(target) {
+				target = filepath.Join(dir, target)
+			}
+			return filepath.Join(target, filepath.Join(names[i+1:]...)), nil
+		}
+		dir = file
+	}
+	return "", nil
 }
 
 // isOurs reports whether a path belongs to this user or to root, so that others cannot replace it

@@ -15,6 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestSocketFolder: a client sends nothing to a socket that another user could have put there.
@@ -26,7 +27,8 @@ func TestSocketFolder(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	parent, folder := filepath.Join(root, "parent"), filepath.Join(root, "parent", "folder")
 	socket, link := filepath.Join(folder, "s"), filepath.Join(root, "link")
-	if err := errors.Join(os.MkdirAll(folder, 0o700), os.Symlink(parent, link)); err != nil {
+	hop := filepath.Join(root, "open", "hop") // others can point it elsewhere
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.Symlink(parent, link), os.Mkdir(filepath.Dir(hop), 0o700), os.Chmod(filepath.Dir(hop), 0o777), os.Symlink("../parent", hop), os.Symlink(hop, filepath.Join(root, "far"))); err != nil {
 		t.Fatal(err)
 	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
@@ -54,7 +56,8 @@ func TestSocketFolder(t *testing.T) {
 		{0o777, 0o755, 0o755, 0, socket, root},
 		{0o777 | fs.ModeSticky, 0o755, 0o755, 0, socket, ""},
 		{0o777 | fs.ModeSticky, 0o755, 0o755, 1, socket, root},
-		{0o755, 0o777, 0o755, 0, filepath.Join(link, "folder", "s"), link},
+		{0o755, 0o777, 0o755, 0, filepath.Join(link, "folder", "s"), parent},
+		{0o755, 0o755, 0o755, 0, filepath.Join(root, "far", "folder", "s"), filepath.Join(root, "open")},
 		{0o755, 0o755, 0o755, 0, filepath.Join(link, "folder", "s"), ""},
 	} {
 		if row.owner != 0 && os.Geteuid() != 0 {
@@ -71,5 +74,13 @@ func TestSocketFolder(t *testing.T) {
 		if row.refused != "" && (!errors.Is(err, message.ErrForbidden) || !strings.Contains(err.Error(), "other users can write to "+row.refused+", ")) {
 			t.Errorf("%+v: %v", row, err)
 		}
+	}
+}
+
+// Without a socket nothing is sent, so the outcome of a request is known.
+func TestNoSocket(t *testing.T) {
+	_, err := remote.New("unix://"+filepath.Join(t.TempDir(), "s"), func() (string, error) { return "", nil }).Interrupt(t.Context(), toolcall.InterruptRequest{})
+	if !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("interrupt: %v, want %v", err, message.ErrUnavailable)
 	}
 }
