@@ -325,7 +325,11 @@ func TestWaitWhileTheCallIsForgotten(t *testing.T) {
 	bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	for i := range 200 {
 		s := message.SessionID(fmt.Sprint("s", i))
-		out, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: s, Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
+		_, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: s, Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := bot.Wait(t.Context(), toolcall.WaitRequest{Session: s, Reply: "r", Until: toolcall.UntilParked}) // a busy engine may ask later
 		if err != nil {
 			t.Fatal(err)
 		}
