@@ -332,12 +332,12 @@ func (s *Source) Continue(ctx context.Context, o *proof.Options, full bool) erro
 	if s.Verified == nil {
 		return nil
 	}
-	if len(s.Flaws) > 0 {
-		return errors.New("the journal lacks records")
-	}
 	o.First = s.First
 	earlier, err := s.Verified.Load(ctx, *o)
 	s.missing, _ = errors.AsType[*journal.MissingCheckpointError](err)
+	if len(s.Flaws) > 0 {
+		return errors.New("the journal lacks records")
+	}
 	if full {
 		return nil
 	}
@@ -346,9 +346,9 @@ func (s *Source) Continue(ctx context.Context, o *proof.Options, full bool) erro
 }
 
 // Remember makes later verifications begin where this one ended, or forgets earlier ones if
-// it has findings. What may show that the journal lost a checkpoint stays.
+// it has findings. What shows that the journal lost a checkpoint stays.
 func (s *Source) Remember(ctx context.Context, r *proof.Report, o proof.Options) error {
-	if s.Verified == nil || len(s.Flaws) > 0 || s.missing != nil && !r.OK {
+	if s.Verified == nil || s.missing != nil && !r.OK {
 		return nil
 	}
 	return s.Verified.Save(ctx, r, o, time.Now().UTC().Round(0))

@@ -18,7 +18,7 @@ var commands = []string{
 	"tools", "tools import",
 	"creds", "creds init", "creds add", "creds list", "creds revoke", "creds config",
 	"hook", "hook claude-code", "hook codex", "hook gemini", "hook install", "hook check", "hook uninstall", "hook mcp",
-	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks test",
+	"webhooks", "webhooks list", "webhooks retry", "webhooks drop", "webhooks forget", "webhooks test",
 	"token", "token create", "token list", "token revoke",
 	"journal", "journal check", "journal accept-loss", "journal replicas", "journal archive", "journal backup", "journal restore",
 	"keys", "keys list", "keys rotate", "keys retire", "keys approver", "context", "context list", "context use", "context add", "context remove", "context show", "version", "completion bash",
