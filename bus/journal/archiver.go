@@ -71,13 +71,6 @@ type Archiving struct {
 	Unknown []string `json:"unknown_files,omitzero"`
 }
 
-// HeldBack says how many replies stay only because a destination of webhooks has not received
-// all of them.
-type HeldBack struct {
-	Destination
-	Replies int `json:"replies"`
-}
-
 const (
 	// archiveRecords and archiveRanges bound an archive: its announcement is one message.
 	archiveRecords = 250_000
@@ -166,37 +159,6 @@ func (l archiver) archiveOnce(ctx context.Context, out *Archiving) error {
 		}
 	}
 	return nil
-}
-
-// planArchives chooses what is archived, oldest first, from what is signed up to head. It notes
-// in out what is held back.
-func (l archiver) planArchives(ctx context.Context, out *Archiving) (chosen []*replyRecords, head uint64, err error) {
-	if !l.r.DryRun {
-		if _, err := l.Checkpoint(ctx); err != nil {
-			return nil, 0, err
-		}
-	}
-	s, err := l.scanReplies(ctx, l.r.reportOn("read the journal"))
-	if err != nil {
-		return nil, 0, err
-	}
-	if l.r.DryRun { // the rest would be signed first
-		s.head = s.end
-	}
-	chosen = s.chooseReplies(l.r, time.Now())
-	if out.HeldBack = slices.DeleteFunc(s.waiting, func(h HeldBack) bool { return h.Replies == 0 }); len(out.HeldBack) == 0 {
-		out.HeldBack = nil
-	}
-	sessions := s.sessionsToMove(chosen)
-	head = s.head
-	if !l.r.DryRun {
-		if err = l.recordSessions(ctx, sessions); errors.Is(err, message.ErrFull) { // they can stay: archiving makes room
-			sessions, err = nil, nil
-		}
-	}
-	chosen = append(chosen, sessions...)
-	slices.SortStableFunc(chosen, compareEnds)
-	return chosen, head, err
 }
 
 // recordSessions records sessions again, as they are, at the end of the journal: their own

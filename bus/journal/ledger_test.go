@@ -371,19 +371,51 @@ func TestTamperedLedger(t *testing.T) {
 	})
 }
 
+// retireKey returns the keys with their key in use, and those in which another has replaced it and it
+// was retired.
+func (w *ledgered) retireKey(at time.Time) (before, after *keyfile.Keys) {
+	w.t.Helper()
+	before = w.Keys()
+	after, err := before.Rotated(at)
+	if err == nil {
+		after, err = after.Retired(before.SigningID(), at)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return before, after
+}
+
+// putCheckpoint signs and stores a checkpoint over the records as they are; one that does not exist
+// has the subject x.
+func (w *ledgered) putCheckpoint(l *journal.Ledger, c proof.Checkpoint, key ed25519.PrivateKey) proof.Checkpoint {
+	w.t.Helper()
+	entries := slices.Repeat([]proof.Entry{{Subject: "x"}}, int(c.To-c.From+1))
+	rep, err := l.Records(w.t.Context(), bus.RecordsRequest{After: c.From - 1, Limit: len(entries)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i, r := range rep.Records {
+		entries[i] = proof.Entry{Subject: r.Subject, Content: r.Content()}
+	}
+	c.Space, c.Engine = "test", "e1"
+	s, err := proof.Seal(c, entries, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := s.Encode()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	bustest.Store(w.t, w.Conn("forger"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: b})
+	return s.Checkpoint
+}
+
 // A checkpoint signed by a retired key does not count, and engines continue as if it did not exist.
 func TestCheckpointOfARetiredKey(t *testing.T) {
 	w := newLedgered(t)
-	stolen := w.Keys()
-	rotated, err := stolen.Rotated(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
 	past := time.Now().Add(-time.Hour)
-	retired, err := rotated.Retired(stolen.SigningID(), past)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stolen, retired := w.retireKey(past)
 	path := filepath.Join(t.TempDir(), "engine.pub")
 	if err := retired.WritePublic(path); err != nil {
 		t.Fatal(err)
@@ -434,16 +466,8 @@ func TestCheckpointOfARetiredKey(t *testing.T) {
 // numbers, and the loss that one of them states is not accepted.
 func TestCheckpointsOfARetiredKey(t *testing.T) {
 	w := newLedgered(t)
-	stolen := w.Keys()
 	past := time.Now().Add(-time.Hour)
-	rotated, err := stolen.Rotated(past)
-	if err != nil {
-		t.Fatal(err)
-	}
-	retired, err := rotated.Retired(stolen.SigningID(), past)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stolen, retired := w.retireKey(past)
 	j, err := journal.Open(t.Context(), w.Conn("engine"), "test", stolen, journal.Options{Keys: func() *keyfile.Keys { return retired }})
 	if err != nil {
 		t.Fatal(err)
@@ -455,21 +479,8 @@ func TestCheckpointsOfARetiredKey(t *testing.T) {
 	}
 	put := func(c proof.Checkpoint, key ed25519.PrivateKey) proof.Checkpoint {
 		t.Helper()
-		c.Space, c.To, c.Engine = "test", c.From, "e1"
-		entry := proof.Entry{Subject: "x"}
-		if rep, err := l.Records(t.Context(), bus.RecordsRequest{After: c.From - 1, Limit: 1}); err == nil && len(rep.Records) == 1 {
-			entry = proof.Entry{Subject: rep.Records[0].Subject, Content: rep.Records[0].Content()}
-		}
-		s, err := proof.Seal(c, []proof.Entry{entry}, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := s.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bustest.Store(t, w.Conn("forger"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: b})
-		return s.Checkpoint
+		c.To = c.From
+		return w.putCheckpoint(l, c, key)
 	}
 	hashOf := func(c proof.Checkpoint) proof.Hash {
 		hash, err := c.Hash()
@@ -760,44 +771,15 @@ var _ iter.Seq2[proof.Record, error] = journal.Walk(context.Background(), nil, b
 // server stored later is not, at any time that it states.
 func TestCheckpointBehindTheLastOfARetiredKey(t *testing.T) {
 	w := newLedgered(t)
-	stolen := w.Keys()
 	past := time.Now().Add(-time.Hour)
-	rotated, err := stolen.Rotated(past)
-	if err != nil {
-		t.Fatal(err)
-	}
-	retired, err := rotated.Retired(stolen.SigningID(), past)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stolen, retired := w.retireKey(past)
 	keys := stolen
 	j, err := journal.Open(t.Context(), w.Conn("engine"), "test", stolen, journal.Options{Keys: func() *keyfile.Keys { return keys }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := bustest.LedgerOf(t, j)
-	put := func(c proof.Checkpoint) {
-		t.Helper()
-		rep, err := l.Records(t.Context(), bus.RecordsRequest{After: c.From - 1, Limit: int(c.To - c.From + 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var entries []proof.Entry
-		for _, r := range rep.Records {
-			entries = append(entries, proof.Entry{Subject: r.Subject, Content: r.Content()})
-		}
-		c.Space, c.Engine = "test", "e1"
-		s, err := proof.Seal(c, entries, stolen.Signer())
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := s.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bustest.Store(t, w.Conn("k1"), &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: b})
-	}
-	put(proof.Checkpoint{Number: 1, From: 1, To: 9, At: past.Add(-time.Hour)})
+	w.putCheckpoint(l, proof.Checkpoint{Number: 1, From: 1, To: 9, At: past.Add(-time.Hour)}, stolen.Signer())
 	first, err := l.Checkpoint(t.Context())
 	if err != nil || first.Number != 1 {
 		t.Fatalf("Checkpoint = %+v, %v", first, err)
@@ -808,7 +790,7 @@ func TestCheckpointBehindTheLastOfARetiredKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(proof.Checkpoint{Number: 2, From: 10, To: 10, Prev: hash, At: past.Add(-time.Minute), Losses: 1, Loss: &proof.Loss{By: "olga", At: past, Missing: []proof.Range{{From: 5, Through: 5}}}})
+	w.putCheckpoint(l, proof.Checkpoint{Number: 2, From: 10, To: 10, Prev: hash, At: past.Add(-time.Minute), Losses: 1, Loss: &proof.Loss{By: "olga", At: past, Missing: []proof.Range{{From: 5, Through: 5}}}}, stolen.Signer())
 	if next, err := l.Checkpoint(t.Context()); err != nil || next.Number != 2 || next.Prev != hash || next.Losses != 0 {
 		t.Errorf("the next checkpoint is %+v, %v; want the one after 1, without a loss", next, err)
 	}

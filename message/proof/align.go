@@ -168,3 +168,19 @@ func (d difference) finding() Finding {
 		return f
 	}
 }
+
+// isSigned reports whether a checkpoint signed a record, perhaps as one that no engine wrote. It
+// then gives the record the signed leaf, and reports it unless its reader does.
+func (v *verifier) isSigned(s *slot, signed func(Hash) bool) bool {
+	if signed(s.leaf) {
+		return true
+	}
+	foreign := s.foreignLeaf()
+	if !signed(foreign) {
+		return false
+	}
+	if s.leaf = foreign; s.invalid == "" {
+		v.add(Finding{Kind: Inserted, Seq: s.seq, Subject: s.subject, What: "no engine wrote it, according to the checkpoint that covers it"})
+	}
+	return true
+}

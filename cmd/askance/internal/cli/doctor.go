@@ -193,19 +193,6 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	d.checkDeadLetters(ctx, env)
 }
 
-func (d *diagnosis) checkDurability(info toolcall.InfoReply) {
-	what := durabilityMeaning(info)
-	switch info.Durability {
-	case string(journal.DurabilityFsynced), string(journal.DurabilityQuorum):
-		d.add("durability", levelOK, what, "")
-	case string(journal.DurabilityCached):
-		d.add("durability", levelWarning, what, "start askance serve with --durability fsynced, or state what your NATS cluster guarantees")
-	default:
-		d.add("durability", levelProblem, what, "keep the journal on a disk: askance serve without --nats, or a NATS server with file storage")
-	}
-}
-
-// checkPermissions tries each role of a person with the login that a command would use.
 func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *link) {
 	if env.cfg.Server != "" {
 		d.add("login", levelOK, "the token says who you are and in which roles you act", "")
