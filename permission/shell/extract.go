@@ -266,8 +266,7 @@ func (e *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 	if slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) {
 		return nil
 	}
-	if call.Args[0].Lit() == "printf" {
-		text, exact := formatText(words)
+	if text, exact := formatText(call.Args[0].Lit(), words); call.Args[0].Lit() == "printf" || !exact {
 		words = append(words, Word{Text: text, Fixed: exact})
 	}
 	return words

@@ -162,12 +162,12 @@ func (c *Command) Printed() (texts []string, exact bool) {
 	if !printers[name] || len(c.Argv) < 2 {
 		return nil, true
 	}
-	text, exact := formatText(c.Argv[1:])
+	text, exact := formatText(name, c.Argv[1:])
 	texts = append(c.Args()[1:], text)
 	for _, w := range c.Argv[1:] { // echo -e '\163'
 		texts = append(texts, unescapeArgument(w.Text))
 	}
-	return texts, exact || name != "printf"
+	return texts, exact
 }
 
 // IsPiped reports whether the command reads the output of another command, or a file.

@@ -44,8 +44,8 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 			if printers[name] {
 				words = c.Argv[1:]
 			}
-			if exact := f.addPrinted(words); !exact && name == "printf" {
-				f.addUnclear(CodeExpansion, c.Offset, "it runs a file with text that printf computes")
+			if exact := f.addPrinted(name, words); !exact || slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed && !w.rooted }) {
+				f.addUnclear(CodeExpansion, c.Offset, "it runs a file with text that is not known before")
 			}
 			for _, w := range words {
 				if !strings.HasPrefix(w.Text, "-") {
@@ -68,11 +68,12 @@ var printers = setOf("echo printf print")
 // copiers print only what they read.
 var copiers = setOf("cat tee")
 
-// addPrinted reads what printf or echo makes of words; exact is that of formatText.
-func (f fileFinder) addPrinted(words []Word) (exact bool) {
+// addPrinted reads what a printer makes of words; exact is that of formatText.
+func (f fileFinder) addPrinted(name string, words []Word) (exact bool) {
 	runFinder(f).guessCommands(words)
+	filled, exact := formatText(name, words)
+	words = afterFormatOption(name, words)
 	written, _ := fillFormat(words, false)
-	filled, exact := formatText(words)
 	if len(words) > 0 {
 		for _, text := range slices.Compact([]string{words[0].Text, written, filled})[1:] {
 			textFinder(f).readHanded(text)
@@ -98,9 +99,30 @@ func unescapeArgument(text string) string {
 	return plain
 }
 
-// formatText returns the text that printf makes: printf 'r%s\n' m. exact says whether bash
-// and sh surely print it; otherwise it is a guess.
-func formatText(words []Word) (text string, exact bool) { return fillFormat(words, true) }
+// formatText returns the text that a printer makes with a format: printf 'r%s\n' m. exact says
+// whether bash and sh surely print it, or the printer has no format; otherwise it is a guess.
+func formatText(name string, words []Word) (text string, exact bool) {
+	format := afterFormatOption(name, words)
+	text, exact = fillFormat(format, true)
+	return text, slices.Equal(format, words) && (exact || name != "printf")
+}
+
+// afterFormatOption returns the format of print -f, which zsh and ksh have, and its arguments; for
+// other printers all words.
+func afterFormatOption(name string, words []Word) []Word {
+	for i, w := range words {
+		at := strings.IndexAny(w.Text, "fP") + 1
+		switch {
+		case name != "print" || !isCluster(w.Text):
+			return words
+		case at == len(w.Text):
+			return words[i+1:]
+		case at > 0:
+			return append([]Word{{Text: w.Text[at:], Fixed: w.Fixed}}, words[i+1:]...)
+		}
+	}
+	return words
+}
 
 // fillFormat is formatText. Only if escaped, it replaces the escapes of the format. It
 // repeats the format until all arguments are used.
@@ -227,10 +249,15 @@ func (f fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool,
 			switch n := n.(type) {
 			case *syntax.Stmt:
 				for _, r := range n.Redirs {
+					known = known && (!holdsNodes(r.Word) || f.onlyPrints(n)) // tee s < <(base64 -d f)
 					if (writesTo[r.Op] || r.Op == syntax.DplOut) && r.Word != nil && !isHarmless(r) {
 						targets[path.Clean(f.readWordOf(r.Word).result().Text)] = true
 						known = known && f.onlyPrints(n)
 					}
+				}
+			case *syntax.BinaryCmd:
+				if n.Op == syntax.Pipe || n.Op == syntax.PipeAll { // base64 -d f | tee s
+					known = known && f.onlyPrints(n.X)
 				}
 			case *syntax.CallExpr:
 				known = f.addSaved(n, targets) && known
