@@ -68,6 +68,7 @@ func (e *Engine) Knowledge() string {
 		})
 		slices.SortFunc(v.Sessions, func(a, b view.SessionAt) int { return cmp.Compare(a.Session, b.Session) })
 		slices.Sort(v.Standing)
+		slices.SortFunc(v.Since, func(a, b view.GrantedAt) int { return cmp.Compare(a.ID, b.ID) })
 		slices.SortFunc(v.Granted, func(a, b view.GrantedAt) int { return cmp.Compare(a.ID, b.ID) })
 		r := e.view.Reviewers.State()
 		slices.SortFunc(r.Open, func(a, b reviewers.OpenState) int { return cmp.Compare(a.Call.String(), b.Call.String()) })

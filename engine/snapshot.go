@@ -25,7 +25,7 @@ const (
 	snapshotLook  = time.Second
 	// lastSnapshot bounds the last snapshot, because a stop must not take long.
 	lastSnapshot    = 5 * time.Second
-	snapshotVersion = 5 // version 1 may name void records, 2 stores forgotten replies differently, 3 does not tell which are closed, 4 counts one person under several names
+	snapshotVersion = 6 // version 1 may name void records, 2 stores forgotten replies differently, 3 does not tell which are closed, 4 counts one person under several names, 5 does not tell where standing approvals with uses were granted
 	maxSnapshot     = 1 << 30
 )
 

@@ -248,8 +248,8 @@ func TestBadSnapshotIsNotUsed(t *testing.T) {
 	for name, change := range map[string]func(*memorySnapshots){
 		"refused":         func(s *memorySnapshots) { s.err = errors.New("it is of another journal") },
 		"no JSON":         func(s *memorySnapshots) { s.last = []byte("{") },
-		"another version": func(s *memorySnapshots) { s.last = bytes.Replace(s.last, []byte(`"v":5`), []byte(`"v":4`), 1) },
-		"no view":         func(s *memorySnapshots) { s.last = []byte(`{"v":5}`) },
+		"another version": func(s *memorySnapshots) { s.last = bytes.Replace(s.last, []byte(`"v":6`), []byte(`"v":5`), 1) },
+		"no view":         func(s *memorySnapshots) { s.last = []byte(`{"v":6}`) },
 		"cut off events":  func(s *memorySnapshots) { s.last = s.last[:len(s.last)-3] },
 		"another journal": func(s *memorySnapshots) { s.Memory = engine.NewMemory() },
 		"another record": func(s *memorySnapshots) {

@@ -16,7 +16,7 @@ type Book struct {
 	mu                sync.RWMutex // guards all below; never held across I/O
 	standingApprovals map[toolcall.StandingID]*toolcall.StandingApproval
 	byTool            map[string]map[toolcall.StandingID]struct{}
-	gave              map[toolcall.StandingID]uint64 // sequence of the call's event record that granted one without a record of its own
+	gave              map[toolcall.StandingID]uint64 // sequence of the first known event record of the call that granted it
 	grown             int                            // added since ended ones were last dropped
 	times             []RecordTime                   // of the records that no later one passed: a later record has an earlier time
 }
@@ -36,8 +36,11 @@ func (b *Book) addGranted(standings []toolcall.StandingApproval, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range standings {
-		if s := standings[i]; b.standingApprovals[s.ID] == nil {
+		s := standings[i]
+		if since, known := b.gave[s.ID]; !known || seq < since {
 			b.gave[s.ID] = seq
+		}
+		if b.standingApprovals[s.ID] == nil {
 			b.put(&s)
 		}
 	}
@@ -52,7 +55,6 @@ func (b *Book) apply(s *toolcall.StandingApproval, seq uint64) bool {
 	}
 	next := *s
 	next.Seq = seq
-	delete(b.gave, s.ID)
 	b.put(&next)
 	return true
 }
@@ -75,8 +77,8 @@ func (b *Book) noteTime(seq uint64, at time.Time) {
 }
 
 // Clock returns the time by which a standing approval is judged: now, or that of a record
-// that came after it, if that is later. A clock that was set back makes no standing approval
-// valid again that had ended, and one that was ahead ends none that is granted later.
+// that came after its grant, if that is later. A clock that was set back makes no standing
+// approval valid again that had ended, and one that was ahead ends none that is granted later.
 func (b *Book) Clock(s *toolcall.StandingApproval, now time.Time) time.Time {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -85,7 +87,7 @@ func (b *Book) Clock(s *toolcall.StandingApproval, now time.Time) time.Time {
 
 // judgeAt is Clock; b.mu is held.
 func (b *Book) judgeAt(s *toolcall.StandingApproval, now time.Time) time.Time {
-	since := max(s.Seq, b.gave[s.ID])
+	since := b.gave[s.ID] // 0 if unknown: every record then counts
 	i := slices.IndexFunc(b.times, func(t RecordTime) bool { return t.Seq > since })
 	if i >= 0 && b.times[i].At.After(now) {
 		return b.times[i].At

@@ -19,9 +19,10 @@ type Snapshot struct {
 	Dropped  bool        `json:"dropped"`
 	Replies  []ReplyAt   `json:"replies"`
 	Sessions []SessionAt `json:"sessions"`
-	// Standing are the records of standing approvals; Granted are the approvals that have no
-	// record of their own, only the record of the call that granted them.
+	// Standing are the records of standing approvals, and Since says where these were granted.
+	// Granted are the approvals that have no record of their own, only that of the granting call.
 	Standing []uint64    `json:"standing"`
+	Since    []GrantedAt `json:"since,omitzero"`
 	Granted  []GrantedAt `json:"granted"`
 	// Times are those by which standing approvals are judged; see Book.Clock. Their records need not
 	// be among the others.
@@ -114,10 +115,14 @@ func (b *Book) addTo(s *Snapshot) {
 	defer b.mu.RUnlock()
 	s.Times = slices.Clone(b.times)
 	for id, sa := range b.standingApprovals {
-		if sa.Seq > 0 {
-			s.Standing = append(s.Standing, sa.Seq)
-		} else {
-			s.Granted = append(s.Granted, GrantedAt{id, b.gave[id]})
+		at := GrantedAt{id, b.gave[id]}
+		if sa.Seq == 0 {
+			s.Granted = append(s.Granted, at)
+			continue
+		}
+		s.Standing = append(s.Standing, sa.Seq)
+		if at.Seq > 0 {
+			s.Since = append(s.Since, at)
 		}
 	}
 }
@@ -299,6 +304,9 @@ func (r *restoring) restoreBook(s *Snapshot) error {
 		sa := *rec.Standing
 		sa.Seq = seq
 		r.Book.indexApproval(&sa)
+	}
+	for _, g := range s.Since {
+		r.Book.gave[g.ID] = g.Seq
 	}
 	for _, g := range s.Granted {
 		rec, err := r.find(g.Seq, "of a call", isOfCall)

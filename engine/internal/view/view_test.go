@@ -347,7 +347,28 @@ func TestClockOfAStandingApproval(t *testing.T) {
 				want = max(want, m)
 			}
 		}
-		if got := v.Book.Clock(&toolcall.StandingApproval{Seq: granted}, at(now)); !got.Equal(at(want)) {
+		sa := toolcall.StandingApproval{ID: "sta"}
+		v.Book.addGranted([]toolcall.StandingApproval{sa}, granted)
+		if rapid.Bool().Draw(t, "used") {
+			v.Book.apply(&sa, granted+rapid.Uint64Range(1, 12).Draw(t, "use"))
+		}
+		if rapid.Bool().Draw(t, "snapshot") {
+			s, next := &Snapshot{}, New(10)
+			v.Book.addTo(s)
+			s.Granted = nil // their records are not in this test
+			if sa.Seq = 0; v.Book.Get("sta").Seq == 0 {
+				next.Book.addGranted([]toolcall.StandingApproval{sa}, granted)
+			}
+			records := map[uint64]*toolcall.EventRecord{}
+			for _, seq := range s.Standing {
+				records[seq] = &toolcall.EventRecord{Standing: &sa, At: began}
+			}
+			if err := Restore(next, "", s, records); err != nil {
+				t.Fatal(err)
+			}
+			v = next
+		}
+		if got := v.Book.Clock(&sa, at(now)); !got.Equal(at(want)) {
 			t.Errorf("an approval of record %d, at minute %d, records %v: %s, want minute %d", granted, now, minutes, got, want)
 		}
 	})
