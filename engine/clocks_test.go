@@ -100,6 +100,11 @@ func TestHeartbeatOfAnotherQueue(t *testing.T) {
 		if c := h.after(0); c.Blocked != toolcall.BlockedClock {
 			h.Errorf("a worker of the queue is not heard: %q", c.Blocked)
 		}
+		beat.ClockMS = 0
+		h.eng.ObserveHeartbeat("w", own, beat)
+		if info, err := h.as(toolcall.RoleOperator, "olga").Info(h.Context()); err != nil || len(info.Clocks) != 0 {
+			h.Errorf("a clock that was corrected is still reported: %+v, %v", info.Clocks, err)
+		}
 	})
 }
 

@@ -208,7 +208,7 @@ func (e *Engine) ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcal
 	if c != nil {
 		e.activity.Workers.Hear(worker, c.Queue(), time.Now())
 	}
-	if worker != e.cfg.id && r.ClockMS != 0 { // engines, too, send heartbeats for their local attempts
+	if worker != e.cfg.id { // engines, too, send heartbeats for their local attempts
 		e.clocks.Hear(worker, r, c)
 	}
 	if owner {
