@@ -161,7 +161,7 @@ type walk struct {
 
 // word walks over the next word; after is the text that follows it.
 func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool)) {
-	alike := judge(word, w.native)
+	alike, honest := judge(word, w.native), word == "СО2" || word == "Н2О"
 	for len(word) > 0 {
 		r, n := utf8.DecodeRuneInString(word)
 		piece := word[:n]
@@ -173,7 +173,7 @@ func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool
 			w.piled = 0
 		}
 		broken := r == utf8.RuneError && n == 1
-		hidden := broken || Invisible(r) || imitates(r, w.base, next) || alike(r) || isLoose(r, w.before, w.piled)
+		hidden := broken || Invisible(r) || !honest && imitates(r, w.base, next) || alike(r) || isLoose(r, w.before, w.piled)
 		f(piece, r, hidden)
 		if w.before = r; !unicode.IsMark(r) {
 			w.base = r
@@ -431,6 +431,8 @@ func imitates(r, before, next rune) bool {
 		return next != ' ' && !(unicode.IsDigit(before) && unicode.IsDigit(next))
 	case isAlef(r): // between Arabic letters it is one, elsewhere it looks like an l
 		return !writesArabic(before) && !writesArabic(next)
+	case r == 'ο': // "1ο" and "1ου" are Greek ordinals
+		return isDigit(next) || isDigit(before) && strings.ContainsRune(digitAlike, next)
 	case strings.ContainsRune(digitAlike, r): // also in a Russian text
 		return isDigit(before) || isDigit(next)
 	}

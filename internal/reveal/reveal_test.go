@@ -59,6 +59,11 @@ func TestText(t *testing.T) {
 		{"Arabic alef with a mark for an l", "ca\u0627\u064el e\u0301\u0627login", "ca‹U+0627›\u064el e\u0301‹U+0627›login"},
 		{"Arabic with vowels", "كِتَابًا اَلْكِتَاب", "كِتَابًا اَلْكِتَاب"},
 		{"Arabic", "اقرأ الملف والAPI", "اقرأ الملف والAPI"},
+		{"Greek ordinals", "το 1ο άρθρο, του 2ου νόμου", "το 1ο άρθρο, του 2ου νόμου"},
+		{"Greek digits in a Greek text", "ποσό 1ο0 και 1οο", "ποσό 1‹U+03BF›0 και 1‹U+03BF›ο"},
+		{"Russian formulas", "выброс СО2 и Н2О", "выброс СО2 и Н2О"},
+		{"no Russian formulas", "код СО25, СО2", "код С‹U+041E›25, СО2"},
+		{"a formula without Russian", "СО2", "‹U+0421›‹U+041E›2"},
 		{"Cyrillic digits in a Russian text", "цена 1О00 и З5, дом 10б", "цена 1‹U+041E›00 и ‹U+0417›5, дом 10б"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
