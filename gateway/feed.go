@@ -236,8 +236,8 @@ type Stream struct {
 	ctx context.Context //nolint:containedctx // of the request: nothing is written once it has ended
 }
 
-// Streaming replies with a stream that f writes. At each interval it sends the event alive, or a
-// comment, which clients skip, if alive is "". ctx ends with the request, or when the peer stops
+// Streaming replies with a stream that f writes. At each interval it sends the event alive with
+// the time, or a comment, which clients skip, if alive is "". ctx ends with the request, or when the peer stops
 // reading; f must then return. Streaming returns the error of f unless ctx has ended.
 func Streaming(ctx context.Context, w http.ResponseWriter, interval time.Duration, alive string, f func(context.Context, *Stream) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -294,7 +294,7 @@ func (s *Stream) JSON(name string, v any) error {
 
 func (s *Stream) keepAlive(event string) error {
 	if event != "" {
-		return s.Event("", event, []byte("{}"))
+		return s.Event("", event, time.Now().UTC().AppendFormat(nil, time.RFC3339))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

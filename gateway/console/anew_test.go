@@ -129,16 +129,21 @@ func TestResponseFailsLater(t *testing.T) {
 	b.until(`document.querySelector("#feedback")?.value === "a long text"`)
 }
 
-// A browser whose clock is wrong shows the time left by the server's clock: requests looked expired,
-// and could not be approved.
+// A browser whose clock is wrong, or set while the page is open, shows the time left by the server's
+// clock: requests looked expired, and could not be approved.
 func TestWrongClock(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
-	id := command(b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `Date.now = ((now) => () => now() + 7200_000)(Date.now)`}).Identifier
+	id := command(b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `window.fast = 7200_000; Date.now = ((now) => () => now() + window.fast)(Date.now)`}).Identifier
 	defer command(b, cdppage.RemoveScriptToEvaluateOnNewDocument, cdppage.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: id})
 	b.goTo(callPath(openOf(w, "refund")[0]))
-	b.until(`document.querySelector("#head [data-until]").innerText.startsWith("24m") && document.querySelector(".row .ends").innerText.startsWith("24m")`)
-	b.until(`!document.querySelector("#bar [data-do=approve]").hasAttribute("aria-disabled")`)
+	right := `document.querySelector("#head [data-until]").innerText.startsWith("24m") && document.querySelector(".row .ends").innerText.startsWith("24m") && !document.querySelector("#bar [data-do=approve]").hasAttribute("aria-disabled")`
+	b.until(right)
+	eval[int](b, `window.fast *= 2`)
+	b.until(`document.querySelector(".clock").matches(".over.urgent") && document.querySelector("#bar [data-do=approve]").hasAttribute("aria-disabled")`)
+	eval[bool](b, `dispatchEvent(new Event("online"))`) // after a sleep the stream connects again
+	b.until(right)
+	b.until(`document.querySelector(".clock").matches(".soon:not(.over, .urgent)")`)
 }
 
 // A text that was not sent is there when the person opens the form again, until they send it.

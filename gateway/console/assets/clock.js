@@ -11,24 +11,28 @@ function span(s) {
   return `${s}s`;
 }
 
-// How far this machine's clock is ahead of the server's. Small differences can be the time of the load.
-const skew = Date.now() - Date.parse(document.body.dataset.now);
-const ahead = Math.abs(skew) > 30000 ? skew : 0;
+let ahead; // how far this machine's clock is ahead of the server's
 
-/** Updates all times; calls over once for each deadline that passes. */
-export function tick(over) {
+/** Takes the server's time. Small differences can be the time that the message took. */
+export function setNow(time) {
+  const skew = Date.now() - Date.parse(time);
+  ahead = Math.abs(skew) > 30000 ? skew : 0;
+}
+setNow(document.body.dataset.now);
+
+/** Updates all times; calls turned for each deadline that passes, or proves not to be over. */
+export function tick(turned) {
   const now = Date.now() - ahead;
   for (const el of document.querySelectorAll('[data-since]')) put(el, span((now - Date.parse(el.dataset.since)) / 1000) + (el.hasAttribute('data-bare') ? '' : ' ago'));
   for (const el of document.querySelectorAll('[data-until]')) {
-    const left = (Date.parse(el.dataset.until) - now) / 1000;
-    put(el, left <= 0 ? 'over' : span(left) + (el.hasAttribute('data-bare') ? '' : ' left'));
+    const left = (Date.parse(el.dataset.until) - now) / 1000, over = left <= 0;
+    put(el, over ? 'over' : span(left) + (el.hasAttribute('data-bare') ? '' : ' left'));
     const mark = el.closest('.ends, .clock');
-    if (mark && left <= 3600) { mark.classList.remove('calm'); mark.classList.toggle('soon', left > 600); mark.classList.toggle('urgent', left <= 600); }
-    if (left <= 0 && !el.dataset.over) {
-      el.dataset.over = '1';
-      el.closest('.clock')?.classList.add('over');
-      over(el);
-    }
+    for (const [name, is] of [['calm', left > 3600], ['soon', left > 600 && left <= 3600], ['urgent', left <= 600]]) mark?.classList.toggle(name, is);
+    if (over === 'over' in el.dataset) continue;
+    el.toggleAttribute('data-over', over);
+    el.closest('.clock')?.classList.toggle('over', over);
+    turned(el);
   }
 }
 

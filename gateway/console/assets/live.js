@@ -1,6 +1,8 @@
 // The stream that reports changes. It carries no state: after a reconnect the whole
 // page is read again.
 
+import { setNow } from './clock.js';
+
 const silence = 25000; // the server ticks every ten seconds
 const rests = 5000; // after which a tab that is not visible gives up its stream
 const looks = 15000; // how often it then reads the page
@@ -49,6 +51,7 @@ export function open({ changed, progress, told, back, keeps }) {
   const connect = () => {
     source?.close();
     source = new EventSource('/inbox/events');
+    source.addEventListener('tick', (e) => setNow(e.data));
     source.addEventListener('ready', () => {
       pause = 500;
       heard();
