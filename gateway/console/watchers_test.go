@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	cdppage "github.com/chromedp/cdproto/page"
+
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -70,6 +72,28 @@ func TestHiddenTab(t *testing.T) {
 	if closed := eval[int](b, `(localStorage.clear(), window.ended)`); closed != 0 {
 		t.Error("a tab that is to notify gave up its stream")
 	}
+}
+
+// Of the tabs that are to notify, only the oldest keeps its stream. When it is closed, the next one
+// opens its stream.
+func TestHiddenTabs(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	id := command(b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: `
+		navigator.locks.request("askance-stream", () => new Promise((close) => { window.closeOlder = close; }));
+		window.Notification = class { static permission = "granted"; };
+		localStorage.setItem("askance-notify", "1");
+		window.streams = [];
+		window.EventSource = class extends EventSource { constructor(url) { super(url); window.streams.push(this); } };
+		window.setTimeout = ((real) => (f, ms) => real(f, ms === 5000 ? 0 : ms))(window.setTimeout);
+		window.setInterval = ((real) => (f, ms) => real(f, ms === 15000 ? 20 : ms))(window.setInterval);`}).Identifier
+	defer command(b, cdppage.RemoveScriptToEvaluateOnNewDocument, cdppage.RemoveScriptToEvaluateOnNewDocumentParams{Identifier: id})
+	b.goTo("/inbox")
+	defer eval[bool](b, `(localStorage.clear(), true)`)
+	eval[bool](b, `(Object.defineProperty(document, "hidden", { value: true }), document.dispatchEvent(new Event("visibilitychange")))`)
+	b.until(`window.streams.every((s) => s.readyState === EventSource.CLOSED)`)
+	eval[bool](b, `(window.closeOlder(), true)`)
+	b.until(`window.streams.at(-1).readyState === EventSource.OPEN && document.querySelector("#live").dataset.live === "on"`)
 }
 
 // The cost of a change with 100 open inboxes does not grow with 1,000 more open requests.

@@ -31,10 +31,12 @@ export let reopen;
  * after it connects: then the page must be read again.
  *
  * Browsers open only six connections to a server without TLS, for all their tabs. So a tab
- * that is not visible gives up its stream, unless keeps() is true.
+ * that is not visible gives up its stream. If keeps() is true, the oldest tab keeps it.
  */
 export function open({ changed, progress, told, back, keeps }) {
   let looking, resting; // without a stream; about to give it up
+  let oldest; // the other tabs wait for its lock
+  navigator.locks?.request('askance-stream', () => { oldest = true; return new Promise(() => {}); });
   const again = () => {
     if (looking) return;
     source?.close();
@@ -67,12 +69,12 @@ export function open({ changed, progress, told, back, keeps }) {
     heard();
   };
   const rest = () => {
-    if (keeps?.()) { source ?? connect(); return; }
+    if (oldest && keeps()) { source ?? connect(); return; }
     source?.close();
     source = undefined;
     clearTimeout(watchdog);
     clearTimeout(retry);
-    looking = setInterval(back, looks);
+    looking = setInterval(() => { if (oldest && keeps()) wake(); else back(); }, looks);
   };
   const wake = () => {
     clearInterval(looking);
