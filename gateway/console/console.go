@@ -339,6 +339,7 @@ func functions() template.FuncMap {
 		"laid":     func(s string) template.HTML { return markup(asked.Laid(s)) },
 		"number":   asked.Number,
 		"foldAt":   foldAt,
+		"foldDiff": foldDiff,
 		"revealed": reveal.Text,
 	}
 }

@@ -102,8 +102,8 @@ func blockOf(name, text string) (block, bool) {
 	b := block{Kind: kind, Name: name, Lines: strings.Split(strings.TrimSuffix(reveal.Text(text), "\n"), "\n")}
 	if kind == "patch" {
 		for _, l := range b.Lines {
-			mark := " "
-			if strings.HasPrefix(l, "+") || strings.HasPrefix(l, "-") {
+			mark := "" // of a header, which is never folded
+			if l != "" && strings.Contains("+- ", l[:1]) {
 				mark, l = l[:1], l[1:]
 			}
 			b.Diff = append(b.Diff, change{mark, l})
@@ -185,14 +185,12 @@ const (
 	foldBytes = 8000
 )
 
-// foldAt returns how much of a value a page shows before it folds the rest. The value is lines, a
-// diff, members of arguments, or a text of package reveal, whose marks it does not break.
+// foldAt returns how much of a value a page shows before it folds the rest. The value is lines,
+// members of arguments, or a text of package reveal, whose marks it does not break.
 func foldAt(value any) int {
 	switch v := value.(type) {
 	case []string:
 		return foldLinesAt(len(v), func(i int) int { return len(v[i]) })
-	case []change:
-		return foldLinesAt(len(v), func(i int) int { return len(v[i].Text) })
 	case []asked.Argument:
 		return foldLinesAt(len(v), func(int) int { return 0 })
 	case string:
@@ -222,4 +220,75 @@ func foldLinesAt(n int, size func(int) int) int {
 		return n
 	}
 	return shown
+}
+
+// Of the unchanged lines of a diff, a page folds those that are further than nearLines from a
+// change, if they are more than nearLines.
+const nearLines = 3
+
+// folded is a diff as a page shows it. What follows the first lines of a long one is in More.
+type folded struct {
+	Shown, More []hunk
+	Left        int // number of lines in More
+}
+
+// hunk is consecutive lines of a diff. Same are unchanged lines that a page folds.
+type hunk struct {
+	Same  bool
+	Lines []change
+}
+
+func foldDiff(diff []change) folded {
+	all := hunksOf(diff)
+	var lines []change
+	for _, h := range all {
+		if !h.Same {
+			lines = append(lines, h.Lines...)
+		}
+	}
+	left := foldLinesAt(len(lines), func(i int) int { return len(lines[i].Text) })
+	isCut := left < len(lines)
+	var out folded
+	for _, h := range all {
+		n := len(h.Lines)
+		switch {
+		case !h.Same:
+			n = min(left, n)
+			left -= n
+		case isCut && left == 0:
+			n = 0
+		}
+		if n > 0 {
+			out.Shown = append(out.Shown, hunk{h.Same, h.Lines[:n]})
+		}
+		if h.Lines = h.Lines[n:]; len(h.Lines) > 0 {
+			out.More, out.Left = append(out.More, h), out.Left+len(h.Lines)
+		}
+	}
+	return out
+}
+
+func hunksOf(diff []change) (out []hunk) {
+	near := make([]bool, len(diff))
+	for i, l := range diff {
+		if l.Mark != " " {
+			for k := max(0, i-nearLines); k <= min(len(diff)-1, i+nearLines); k++ {
+				near[k] = true
+			}
+		}
+	}
+	for i := 0; i < len(diff); {
+		end := i + 1
+		for end < len(diff) && near[end] == near[i] {
+			end++
+		}
+		h := hunk{!near[i] && end-i > nearLines, diff[i:end]}
+		if last := len(out) - 1; last >= 0 && !h.Same && !out[last].Same {
+			out[last].Lines = diff[i-len(out[last].Lines) : end]
+		} else {
+			out = append(out, h)
+		}
+		i = end
+	}
+	return out
 }

@@ -95,6 +95,9 @@ func TestReadable(t *testing.T) {
 	if b, a = readable(`{"edits":[{"oldText":"a","newText":"b","all":true}],"command":7}`); len(b) != 0 || len(a.Tree) != 2 {
 		t.Errorf("an edit with more than two texts is shown as %+v and %+v", b, a.Tree)
 	}
+	if b, _ = readable(`{"patch":"new file mode 100755\n@@ -1 +1,2 @@\n a\n+b"}`); !slices.Equal(b[0].Diff, []change{{"", "new file mode 100755"}, {"", "@@ -1 +1,2 @@"}, {" ", "a"}, {"+", "b"}}) {
+		t.Errorf("a patch is shown as %+q", b)
+	}
 }
 
 func TestDiff(t *testing.T) {
@@ -204,13 +207,44 @@ func TestFolds(t *testing.T) {
 		{"some lines", make([]string, 2*foldLines), 2 * foldLines},
 		{"many lines", make([]string, 2*foldLines+1), foldLines},
 		{"long lines", slices.Repeat([]string{line}, 190), foldBytes / len(line)},
-		{"a diff", slices.Repeat([]change{{"+", line}}, 5000), foldBytes / len(line)},
 		{"many members", make([]asked.Argument, 1000), foldLines},
 	} {
 		if got := foldAt(tc.value); got != tc.want {
 			t.Errorf("%s: folded at %d, want %d", tc.name, got, tc.want)
 		}
 	}
+}
+
+// A page hides unchanged lines of a diff, and of changed ones only those after the first lines. All
+// are there, in their order.
+func TestFoldDiff(t *testing.T) {
+	t.Parallel()
+	same, plus := change{" ", "x"}, change{"+", strings.Repeat("x", 99)}
+	far := slices.Concat(slices.Repeat([]change{same}, 500), []change{plus}, slices.Repeat([]change{same}, 7))
+	if d := foldDiff(far); len(d.Shown) != 3 || len(d.Shown[0].Lines) != 497 || len(d.Shown[1].Lines) != 7 || len(d.Shown[2].Lines) != 4 || d.More != nil {
+		t.Errorf("one change far below is shown as %+v", d)
+	}
+	if d := foldDiff(slices.Repeat([]change{plus}, 5000)); len(d.Shown) != 1 || len(d.Shown[0].Lines) != foldBytes/99 || d.Left != 5000-foldBytes/99 {
+		t.Errorf("many changes are folded before %d lines", d.Left)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		lines := rapid.SliceOfN(rapid.SampledFrom([]change{same, same, same, same, same, {"-", "y"}, plus, {"", "@@"}}), 0, 300).Draw(t, "lines")
+		d := foldDiff(lines)
+		var all []change
+		for i, h := range slices.Concat(d.Shown, d.More) {
+			all = append(all, h.Lines...)
+			if changed := slices.ContainsFunc(h.Lines, func(l change) bool { return l.Mark != " " }); h.Same && (changed || len(h.Lines) <= nearLines) || i < len(d.Shown) && !h.Same && len(h.Lines) > 2*foldLines {
+				t.Fatalf("part %d of %v is %v", i, lines, h)
+			}
+		}
+		left := 0
+		for _, h := range d.More {
+			left += len(h.Lines)
+		}
+		if !slices.Equal(all, lines) || left != d.Left {
+			t.Fatalf("%v is shown as %+v", lines, d)
+		}
+	})
 }
 
 // The age in a row counts from the proposal, as in the terminal and as the order by age does, also
