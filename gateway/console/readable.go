@@ -99,7 +99,11 @@ func blockOf(name, text string) (block, bool) {
 	if !ok || kind != "command" && !strings.Contains(text, "\n") || text == "" {
 		return block{}, false
 	}
-	b := block{Kind: kind, Name: name, Lines: strings.Split(strings.TrimSuffix(reveal.Text(text), "\n"), "\n")}
+	shown, ends := strings.CutSuffix(reveal.Text(text), "\n")
+	if ends && kind == "command" { // a terminal runs it without waiting for Enter
+		shown += reveal.Mark('\n')
+	}
+	b := block{Kind: kind, Name: name, Lines: strings.Split(shown, "\n")}
 	if kind == "patch" {
 		for _, l := range b.Lines {
 			mark := "" // of a header, which is never folded

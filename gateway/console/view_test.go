@@ -95,6 +95,11 @@ func TestReadable(t *testing.T) {
 	if b, a = readable(`{"edits":[{"oldText":"a","newText":"b","all":true}],"command":7}`); len(b) != 0 || len(a.Tree) != 2 {
 		t.Errorf("an edit with more than two texts is shown as %+v and %+v", b, a.Tree)
 	}
+	for input, want := range map[string]string{`{"command":"ls\n"}`: "ls‹U+000A›", `{"content":"a\nls\n"}`: "ls"} {
+		if b, _ = readable(input); len(b) != 1 || b[0].Lines[len(b[0].Lines)-1] != want {
+			t.Errorf("the last line of %s is shown as %+q, want %q", input, b, want)
+		}
+	}
 	if b, _ = readable(`{"patch":"new file mode 100755\n@@ -1 +1,2 @@\n a\n+b"}`); !slices.Equal(b[0].Diff, []change{{"", "new file mode 100755"}, {"", "@@ -1 +1,2 @@"}, {" ", "a"}, {"+", "b"}}) {
 		t.Errorf("a patch is shown as %+q", b)
 	}
