@@ -2,6 +2,7 @@ package console
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -29,7 +30,8 @@ type block struct {
 	Name  string // of the argument
 	Title string // of an edit: the file, not revealed
 	Lines []string
-	Diff  []change // of a patch and an edit
+	Diff  []change         // of a patch and an edit
+	Rest  []asked.Argument // of an edit in a list: what else it has
 }
 
 // blockKinds are the names of arguments that become blocks if they are strings. A one-line string
@@ -137,7 +139,8 @@ func textsOf(members []strictjson.Member) map[string]string {
 	return texts
 }
 
-// editsOf returns the edits of a list; ok is false if any item is something else.
+// editsOf returns the edits of a list; ok is false if any item is something else. Each names its own
+// file, or edits the one of the call.
 func editsOf(data []byte, title string) (all []block, ok bool) {
 	items, err := strictjson.Items(data)
 	if err != nil || len(items) == 0 {
@@ -145,10 +148,22 @@ func editsOf(data []byte, title string) (all []block, ok bool) {
 	}
 	for _, item := range items {
 		members, err := strictjson.Members(item.Value)
-		b, _, ok := editOf(textsOf(members), title)
-		if err != nil || !ok || len(members) != 2 {
+		texts := textsOf(members)
+		isFile := func(name string) bool { return slices.Contains(fileNames, name) }
+		file := title
+		if slices.ContainsFunc(slices.Collect(maps.Keys(texts)), isFile) {
+			if file = fileOf(texts); title != "" && title != file {
+				file = ""
+			}
+		}
+		b, names, ok := editOf(texts, file)
+		if err != nil || !ok {
 			return nil, false
 		}
+		b.Rest, _ = asked.Arguments(string(item.Value), maxArguments)
+		b.Rest = slices.DeleteFunc(b.Rest, func(a asked.Argument) bool {
+			return a.Name == names[0] || a.Name == names[1] || file != "" && isFile(a.Name) && texts[a.Name] == file
+		})
 		all = append(all, b)
 	}
 	return all, true

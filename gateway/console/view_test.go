@@ -92,8 +92,15 @@ func TestReadable(t *testing.T) {
 	if len(b) != 2 || len(a.Tree) != 1 {
 		t.Errorf("two edits are shown as %+v and %+v", b, a.Tree)
 	}
-	if b, a = readable(`{"edits":[{"oldText":"a","newText":"b","all":true}],"command":7}`); len(b) != 0 || len(a.Tree) != 2 {
-		t.Errorf("an edit with more than two texts is shown as %+v and %+v", b, a.Tree)
+	b, a = readable(`{"edits":[{"path":"x","old":"a","new":"b","all":true},{"path":"y","file":"z","old":"c","new":"d"}],"command":7}`)
+	if len(b) != 2 || b[0].Title != "x" || len(b[0].Rest) != 1 || b[1].Title != "" || len(b[1].Rest) != 2 || len(a.Tree) != 1 {
+		t.Errorf("edits of several files are shown as %+v and %+v", b, a.Tree)
+	}
+	if b, _ = readable(`{"path":"x","edits":[{"path":"y","old":"a","new":"b"}]}`); len(b) != 1 || b[0].Title != "" || len(b[0].Rest) != 1 {
+		t.Errorf("an edit that names another file than its call is shown as %+v", b)
+	}
+	if b, a = readable(`{"edits":[{"old":"a","new":"b"},{"old":"c"}]}`); len(b) != 0 || len(a.Tree) != 1 {
+		t.Errorf("a list with something else than edits is shown as %+v and %+v", b, a.Tree)
 	}
 	for input, want := range map[string]string{`{"command":"ls\n"}`: "ls‹U+000A›", `{"content":"a\nls\n"}`: "ls"} {
 		if b, _ = readable(input); len(b) != 1 || b[0].Lines[len(b[0].Lines)-1] != want {
