@@ -95,7 +95,12 @@ func TestNothingOutOfSight(t *testing.T) {
 			t.Errorf("the last letter of %s is not its rightmost", at)
 		}
 	}
-	b.goTo(callPath(propose("c4", `{"path":"/srv/אבג/123/x","list":["אבג","1 אבג 2"]}`)))
+	toEdit := callPath(propose("c4", `{"path":"/srv/אבג/123/x","list":["אבג","1 אבג 2"]}`))
+	b.goTo(toEdit + "&do=edit")
+	if is := eval[string](b, `(({ unicodeBidi, direction }) => unicodeBidi + " " + direction)(getComputedStyle(document.querySelector("#input")))`); is != "bidi-override ltr" {
+		t.Errorf("the characters of the edit field have the order %s", is)
+	}
+	b.goTo(toEdit)
 	order := `[...document.querySelectorAll("#tree .value")].map((v) => [...v.childNodes].map((n) => { const r = document.createRange(); r.selectNodeContents(n); return r.getBoundingClientRect().left; }))`
 	for _, lefts := range eval[[][]float64](b, order) {
 		if len(lefts) > 1 && !slices.IsSorted(lefts) {
