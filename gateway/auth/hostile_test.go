@@ -280,7 +280,8 @@ func TestServersAtOnePath(t *testing.T) {
 
 // TestSocketInAnOpenFolder: where every user can replace the socket, a server does not start.
 func TestSocketInAnOpenFolder(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "my files")
+	must(t, os.Mkdir(dir, 0o700))
 	for mode, refused := range map[fs.FileMode]bool{0o777: true, 0o757: true, 0o777 | fs.ModeSticky: false, 0o755: false, 0o770: false} {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
@@ -288,6 +289,9 @@ func TestSocketInAnOpenFolder(t *testing.T) {
 		l, err := auth.ListenUnix(t.Context(), filepath.Join(dir, "s"), -1, nil)
 		if refused != errors.Is(err, message.ErrForbidden) || !refused && err != nil {
 			t.Errorf("%v: %v", mode, err)
+		}
+		if refused && message.AsError("", err).Hint != "chmod o-w '"+dir+"'" {
+			t.Errorf("%v: the hint is %q", mode, message.AsError("", err).Hint)
 		}
 		if err == nil {
 			_ = l.Close()

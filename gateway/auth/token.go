@@ -27,6 +27,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -182,7 +183,7 @@ func readFile(path string) ([]Token, error) {
 		return nil, err
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0 {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "read tokens", What: "other users can write to " + path, Hint: "chmod 600 " + path}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "read tokens", What: "other users can write to " + path, Hint: "chmod 600 " + spelling.ShellWord(path)}
 	}
 	tokens, err := parseFile(data)
 	if err != nil {

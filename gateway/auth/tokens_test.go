@@ -226,10 +226,9 @@ func TestTokenFileIsStrict(t *testing.T) {
 	if _, err := auth.OpenTokens(path, nil); err != nil {
 		t.Errorf("a good file: %v", err)
 	}
-	if err := os.Chmod(path, 0o660); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := auth.OpenTokens(path, nil); !errors.Is(err, message.ErrForbidden) {
+	open := filepath.Join(filepath.Dir(path), "my tokens")
+	must(t, errors.Join(os.Rename(path, open), os.Chmod(open, 0o660)))
+	if _, err := auth.OpenTokens(open, nil); !errors.Is(err, message.ErrForbidden) || message.AsError("", err).Hint != "chmod 600 '"+open+"'" {
 		t.Errorf("a file that others may write: %v", err)
 	}
 	if _, err := auth.OpenTokens(tokenFile(t), nil); !errors.Is(err, os.ErrNotExist) {

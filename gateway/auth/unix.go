@@ -21,6 +21,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -212,7 +213,7 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "http", What: "every user can write to " + dir + ", and put another socket at " + path, Hint: "chmod o-w " + dir}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "http", What: "every user can write to " + dir + ", and put another socket at " + path, Hint: "chmod o-w " + spelling.ShellWord(dir)}
 	}
 	// Two servers that start together must not both remove a socket, which may be the other's by then.
 	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))

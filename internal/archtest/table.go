@@ -298,7 +298,7 @@ func around() []Row {
 		},
 		{
 			Folder:    "bus/internal",
-			Own:       []string{"message", "bus/internal", "internal/plainfile"},
+			Own:       []string{"message", "bus/internal", "internal/plainfile", "internal/spelling"},
 			Libraries: []string{"github.com/gofrs/flock"},
 			Why:       "all packages of bus read and replace files of secrets, and word errors, in the same way",
 		},
@@ -321,7 +321,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/sleep"},
+			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/sleep", "internal/spelling"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid",

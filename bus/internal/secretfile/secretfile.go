@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/gofrs/flock"
 )
@@ -32,7 +33,7 @@ func Read(op, path string, secret bool) ([]byte, error) {
 		return nil, Error(op, path, err)
 	}
 	if secret && runtime.GOOS != "windows" && info.Mode().Perm()&closedModes(info) != 0 {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "other users can read " + path + " (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + path}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "other users can read " + path + " (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + spelling.ShellWord(path)}
 	}
 	if len(b) > MaxBytes {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("%s is longer than %d MiB", path, MaxBytes>>20), Hint: "check the path"}
