@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -310,8 +311,11 @@ func allowedText(c *toolcall.Call) string {
 
 // waitingText tells the model what to do about a call that is still open.
 func (g *gate) waitingText(c *toolcall.Call) string {
-	link := g.public + "/inbox/call?" + url.Values{"session": {string(c.Session)}, "reply": {string(c.Reply)}, "call": {string(c.Call)}}.Encode()
-	return "This call is still waiting for approval: " + link + " . The request stays open. Try again later with exactly the same arguments, in the same folder."
+	where := "askance show " + spelling.ShellWord(string(c.Call))
+	if g.public != "" {
+		where = g.public + "/inbox/call?" + url.Values{"session": {string(c.Session)}, "reply": {string(c.Reply)}, "call": {string(c.Call)}}.Encode()
+	}
+	return "This call is still waiting for approval: " + where + " . The request stays open. Try again later with exactly the same arguments, in the same folder."
 }
 
 // report records the result of a tool that ran.

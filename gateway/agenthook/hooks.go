@@ -95,7 +95,7 @@ func readOptions(r *http.Request, d dialect.Dialect) (Options, error) {
 	return o, nil
 }
 
-// New makes the surface. public returns the URL by which people reach the inbox of a space.
+// New makes the surface. public returns the URL by which people reach the inbox of a space; "" if no browser does.
 func New(public func(toolcall.SpaceID) string) gateway.Surface {
 	var routes gateway.Routes
 	for _, d := range dialect.Dialects() {

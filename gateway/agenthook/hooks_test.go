@@ -294,6 +294,21 @@ func TestLongResults(t *testing.T) {
 	}
 }
 
+// Without an address for browsers, the denial says how to find the request.
+func TestDeadlineWithoutAddress(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		surfaces := gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+			return []gateway.Surface{agenthook.New(func(toolcall.SpaceID) string { return "" })}
+		})
+		w := newWorld(t, gatewaytest.In(dir), gatewaytest.Piped(), surfaces)
+		why := denied(dialect.ClaudeCode, w.ask(dialect.ClaudeCode, pre(dialect.ClaudeCode, "c 1", "Bash", `{"command":"make"}`)))
+		if !strings.Contains(why, "waiting for approval: askance show 'c 1' . ") {
+			t.Errorf("the denial says %q", why)
+		}
+	})
+}
+
 // If the agent's time runs out, the request stays open, and exactly one later call with the same
 // arguments gets the decision.
 func TestDeadline(t *testing.T) {

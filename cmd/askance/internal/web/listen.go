@@ -244,8 +244,11 @@ func (w *Web) public() string {
 	return w.URL()
 }
 
-// publicOf returns the URL at which browsers reach the console of a space.
+// publicOf returns the URL at which browsers reach the console of a space; "" with only a socket.
 func (w *Web) publicOf(space toolcall.SpaceID) string {
+	if w.cfg.Public == "" && w.listener == nil {
+		return ""
+	}
 	if space == w.cfg.Space.ID || !w.auth.IsOpen() {
 		return w.public() // a login names the space
 	}

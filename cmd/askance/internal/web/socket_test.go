@@ -30,3 +30,10 @@ func TestSocketFolderWarning(t *testing.T) {
 		}
 	}
 }
+
+// No browser can open a link to a server that has only a socket.
+func TestNoPublicAddress(t *testing.T) {
+	if got := new(Web).publicOf("default"); got != "" {
+		t.Errorf("browsers are sent to %q", got)
+	}
+}
