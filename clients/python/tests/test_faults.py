@@ -372,6 +372,23 @@ def test_timeout_of_a_server_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> 
             assert getattr(op.send(None), "within", "nothing was sent") == within
 
 
+@pytest.mark.parametrize(("timeout", "within"), [(10.0, 5.0), (None, None)])
+def test_timeout_covers_all_requests_of_a_call(timeout: float | None, within: float | None) -> None:
+    """Proposal, wait and beginning share the time: a server that is slow each time does not get it three times."""
+    call = (
+        '{"session_id":"s","reply_id":"r","tool_call_id":"c1","tool_name":"lookup","input":"{}","placement":"external"'
+    )
+    now = [0.0]
+    op = GateCore(Requests(clock=lambda: now[0]), "s", "r").decide([Proposal("lookup", {}, "c1")], timeout)
+    op.send(None)
+    now[0] = 4.0
+    wait: Any = op.send(make_reply('{"calls":[' + call + ',"state":"asking"}]}'))
+    assert dict(wait.query)["timeout_ms"] == ("6000" if timeout else "30000")
+    now[0] = 7.0
+    begin: Any = op.send(make_reply('{"done":true,"calls":[' + call + ',"state":"submitted"}]}'))
+    assert (begin.path[-6:], begin.within) == ("/begin", within)
+
+
 def test_stale_digest_is_refused(server: Server, session: str) -> None:
     server.client().gate(session, "r1").propose([Proposal("refund", {"n": 1}, "c1")])
     request = server.await_request(session)

@@ -87,13 +87,14 @@ class AsyncGate:
         Run and report each before you take the next, or in a task: a later call can wait for the result of an
         earlier one.
         """
-        calls = await self._drive(self.core.start(proposals, timeout))
+        deadline = self.core.requests.deadline
+        calls = await self._drive(self.core.start(proposals, deadline(timeout)))
         waiting = {asyncio.ensure_future(self._drive(self.core.settle(p, c, timeout))) for p, c in calls}
         try:
             while waiting:
                 decided, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for settled in decided:
-                    yield self._bind(await self._drive(self.core.claim(settled.result())))
+                    yield self._bind(await self._drive(self.core.claim(settled.result(), deadline(timeout))))
         finally:
             for settled in waiting:
                 settled.cancel()

@@ -84,12 +84,14 @@ class Gate:
 
         Run and report each before you take the next: a later call can wait for the result of an earlier one.
         """
-        return self._settle(self._drive(self.core.start(proposals, timeout)), timeout)
+        deadline = self.core.requests.deadline(timeout)
+        return self._settle(self._drive(self.core.start(proposals, deadline)), timeout)
 
     def _settle(self, calls: list[tuple[Proposal, Call]], timeout: float | None) -> Iterator[SyncOutcome]:
         for proposal, call in calls:
-            outcome = self._drive(self.core.settle(proposal, call, timeout))
-            yield self._bind(self._drive(self.core.claim(outcome)))
+            deadline = self.core.requests.deadline(timeout)
+            outcome = self._drive(self.core.settle(proposal, call, timeout, deadline))
+            yield self._bind(self._drive(self.core.claim(outcome, deadline)))
 
     def _bind(self, outcome: Outcome) -> SyncOutcome:
         if not isinstance(outcome, Allowed):

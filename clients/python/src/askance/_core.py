@@ -273,9 +273,9 @@ class GateCore:
         out |= {"external_tools": external} if external else {}
         return out
 
-    def propose(self, proposals: Sequence[Proposal], timeout: float | None = None) -> Op[list[Call]]:
+    def propose(self, proposals: Sequence[Proposal], deadline: float | None = None) -> Op[list[Call]]:
         """Propose calls and return their current state, in order."""
-        what, deadline = f"propose calls of reply {self.reply}", self.requests.deadline(timeout)
+        what = f"propose calls of reply {self.reply}"
         body = self.body(proposals)
         reply = yield from self.requests.post(what, self.base + "/calls", body, deadline=deadline)
         return self.match(what, proposals, read_calls(what, reply))
@@ -298,15 +298,15 @@ class GateCore:
             out.append(call)
         return out
 
-    def wait(self, ids: Sequence[str], timeout: float | None, until: str = "runnable") -> Op[list[Call]]:
+    def wait(self, ids: Sequence[str], timeout: float | None, deadline: float | None = None) -> Op[list[Call]]:
         """Wait until each call is finished or this runtime can run it, or until the timeout, and return their state."""
-        end = None if timeout is None else self.requests.clock() + timeout
-        deadline = self.requests.deadline(timeout)
+        deadline = deadline or self.requests.deadline(timeout)
+        end = None if timeout is None else deadline - SLACK if deadline else self.requests.clock() + timeout
         what = f"wait for calls of reply {self.reply}"
         while True:
             asked = self.requests.clock()
             left = HOLD_MS if end is None else min(HOLD_MS, max(1, int(1000 * (end - asked))))
-            query = [("tool_call_id", i) for i in ids] + [("until", until), ("timeout_ms", str(left))]
+            query = [("tool_call_id", i) for i in ids] + [("until", "runnable"), ("timeout_ms", str(left))]
             body = yield from self.requests.get(what, self.base + "/wait", query, left / 1000, deadline)
             calls = read_calls(what, body)
             if ids:
@@ -317,16 +317,18 @@ class GateCore:
             if now - asked < left / 2000:  # the server did not hold the request
                 yield Sleep(EARLY_PAUSE if end is None else min(EARLY_PAUSE, end - now))
 
-    def start(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[tuple[Proposal, Call]]]:
+    def start(self, proposals: Sequence[Proposal], deadline: float | None) -> Op[list[tuple[Proposal, Call]]]:
         """Propose the calls of one model response together; return each with its current state."""
         proposals = self.identify(proposals)
-        return list(zip(proposals, (yield from self.propose(proposals, timeout))))
+        return list(zip(proposals, (yield from self.propose(proposals, deadline))))
 
-    def settle(self, proposal: Proposal, call: Call, timeout: float | None) -> Op[Outcome]:
+    def settle(
+        self, proposal: Proposal, call: Call, timeout: float | None, deadline: float | None = None
+    ) -> Op[Outcome]:
         """Wait until one proposed call is decided."""
         outcome = read_outcome(call, proposal.name)
         if outcome is None:
-            [call] = self.match("wait", [proposal], (yield from self.wait([proposal.id], timeout)))
+            [call] = self.match("wait", [proposal], (yield from self.wait([proposal.id], timeout, deadline)))
             outcome = read_outcome(call, proposal.name)
         if outcome is None:
             raise Unavailable(
@@ -339,13 +341,13 @@ class GateCore:
 
     def decide(self, proposals: Sequence[Proposal], timeout: float | None) -> Op[list[Outcome]]:
         """Propose calls, wait until each is decided, and claim those that are allowed."""
-        out = []
-        for proposal, call in (yield from self.start(proposals, timeout)):
-            outcome = yield from self.settle(proposal, call, timeout)
-            out.append((yield from self.claim(outcome)))
+        out, deadline = [], self.requests.deadline(timeout)
+        for proposal, call in (yield from self.start(proposals, deadline)):
+            outcome = yield from self.settle(proposal, call, timeout, deadline)
+            out.append((yield from self.claim(outcome, deadline)))
         return out
 
-    def claim(self, outcome: Outcome) -> Op[Outcome]:
+    def claim(self, outcome: Outcome, deadline: float | None = None) -> Op[Outcome]:
         """Begin an allowed call: only the first process that does may run it, unless its tool is idempotent.
 
         A call that ended before has another outcome by now.
@@ -357,7 +359,7 @@ class GateCore:
         path = call_path(self.session, self.reply, outcome.id) + "/begin"
         claim = self.requests.claims.pop(path, "") or secrets.token_hex(16)
         try:
-            call = cast(Call, (yield from self.requests.post(what, path, {"claim": claim})))
+            call = cast(Call, (yield from self.requests.post(what, path, {"claim": claim}, deadline=deadline)))
         except Conflict as err:
             if err.call is None or err.code not in ("finished", "superseded"):
                 raise
