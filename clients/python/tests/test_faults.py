@@ -294,6 +294,26 @@ def test_cancelled_run(server: Server, session: str) -> None:
     assert asyncio.run(story())["state"] == "interrupted"
 
 
+@pytest.mark.parametrize("method", ["run", "call"])
+def test_cancelled_wait(server: Server, session: str, method: str) -> None:
+    """It interrupts the reply of a tool; the request of gate.call stays open."""
+
+    async def story() -> None:
+        async with AsyncClient(server.url, server.tokens["bot"]) as client:
+            gate = client.gate(session, "r1")
+            waiting = asyncio.ensure_future(
+                gate.run("refund", {}, pytest.fail, id="c1") if method == "run" else gate.call("refund", {}, id="c1")
+            )
+            await asyncio.to_thread(server.await_request, session)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    asyncio.run(story())
+    call = server.client().show((session, "r1", "c1"))["call"]
+    assert call["state"] == ("asking" if method == "call" else "finished")
+
+
 def test_cancelled_thread_that_came_to_its_end(server: Server, session: str) -> None:
     """A thread cannot be stopped. Its result is reported, and the cancellation continues."""
 

@@ -1,6 +1,6 @@
 import type { Call, ChangeEvent, Denial, InfoReply, ListReply, ResponseBody, ProgressBody, ShowReply, ToolAnnotations, WhoamiReply } from "./api.js";
 import { AskanceError, invalidReply, messageOf, Unavailable } from "./errors.js";
-import { Allowed, Gate, textOf, toOutput, type GateOptions, type Output, type Proposal, type RunContext } from "./gate.js";
+import { Allowed, Gate, textOf, toOutput, type GateOptions, type Outcome, type Output, type Proposal, type RunContext } from "./gate.js";
 import { Transport, type ClientOptions } from "./http.js";
 import { readStream } from "./stream.js";
 import { Worker, type WorkerOptions, type WorkerTool } from "./worker.js";
@@ -76,9 +76,10 @@ export class Client {
       const definition = { name, ...(description ? { description } : {}), ...(inputSchema === undefined ? {} : { input_schema: inputSchema }), ...(annotations ? { annotations } : {}) };
       const isDefined = Object.keys(definition).length > 1;
       const gate = this.gate(session, reply, { ...options, tools: [isDefined ? definition : name] });
+      let outcome: Outcome | undefined;
       let hasRun = false;
       try {
-        const outcome = await gate.call(name, input, { ...(id === undefined ? {} : { id }), signal });
+        outcome = await gate.call(name, input, { ...(id === undefined ? {} : { id }), signal });
         if (!(outcome instanceof Allowed)) {
           const state = outcome.kind === "answered" ? "success" : (outcome.call.result?.state as ToolResult["state"]);
           if (outcome.kind === "answered") return { state, text: outcome.text, output: outcome.output };
@@ -93,7 +94,7 @@ export class Client {
         return { state: "success", text: textOf(output), output, value };
       } catch (err) {
         if (signal?.aborted) {
-          await gate.interrupt("the runtime cancelled the call").catch(() => undefined); // the abort is what the caller asked for
+          if (!outcome) await gate.interrupt("the runtime cancelled the call").catch(() => undefined); // the abort is what the caller asked for
           throw err;
         }
         const text = hasRun ? `The tool ran, do not call it again. Its result is lost: ${messageOf(err)}` : messageOf(err);

@@ -201,6 +201,28 @@ test("arguments that JSON would change are not proposed", async () => {
   }
 });
 
+test("abort of gate.call: the request stays open", async () => {
+  const abort = new AbortController();
+  const asked = server.client("bot").gate("abort-call", "r").call("refund", {}, { id: "c", signal: abort.signal });
+  const request = await server.asked("abort-call", "c");
+  abort.abort(new Error("enough"));
+  await assert.rejects(asked, /enough/);
+  assert.equal((await show(request)).state, "asking");
+});
+
+test("abort while a tool runs: other calls of the reply stay open", async () => {
+  const client = server.client("bot");
+  const context = { session: "abort-tool", reply: "r" };
+  const refund = client.gate(context.session, context.reply).call("refund", {}, { id: "other" });
+  const request = await server.asked("abort-tool", "other");
+  const abort = new AbortController();
+  const look = client.tool({ name: "look", run: () => { abort.abort(new Error("enough")); abort.signal.throwIfAborted(); } });
+  await assert.rejects(look({}, { ...context, id: "c", signal: abort.signal }), /enough/);
+  assert.deepEqual([(await show({ ...request, tool_call_id: "c" })).result?.state, (await show(request)).state], ["interrupted", "asking"]);
+  await server.client("ann").respond(request, { kind: "reject" });
+  assert.equal((await refund).kind, "denied");
+});
+
 test("abort while it runs: reported as interrupted", async () => {
   const abort = new AbortController();
   const outcome = allowed(await server.client("bot").gate("abort-run", "r").call("look", {}, { id: "c" }));

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import logging
@@ -75,17 +74,10 @@ def define_tool(name: str, description: str | None, schema: Any, idempotent: Col
 def decide(core: GateCore, proposal: Proposal, pause: bool = False) -> Op[Outcome]:
     """Propose a call and wait until it is decided; with pause, raise Paused instead of waiting."""
     try:
-        [outcome] = yield from core.decide([proposal], 0 if pause else None)
-        return outcome
+        return (yield from core.decide_one(proposal, 0 if pause else None))
     except Unavailable as err:
         if pause and err.code == "timeout":
             raise Paused from err
-        raise
-    except asyncio.CancelledError:  # the run ended: its calls wait for nothing
-        try:
-            yield from core.interrupt("the agent's run was cancelled")
-        except AskanceError as err:
-            log.warning("cannot interrupt the reply %s: %s", core.reply, err)
         raise
 
 

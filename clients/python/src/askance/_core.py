@@ -6,6 +6,7 @@ clients share every decision.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import secrets
@@ -28,6 +29,7 @@ Json = dict[str, Any]
 HOLD_MS = 30_000  # how long the server holds a wait
 SLACK = 2.0  # how much longer than its deadline a request may take: the server replies to a wait at the deadline
 EARLY_PAUSE = 0.5  # after a server ended a wait much too early, in seconds
+INTERRUPT_SECONDS = 5.0  # how long a cancelled caller waits for the interrupt of its reply
 PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0)  # between repetitions of a request, in seconds
 
 
@@ -347,6 +349,16 @@ class GateCore:
             out.append((yield from self.claim(outcome, deadline)))
         return out
 
+    def decide_one(self, proposal: Proposal, timeout: float | None) -> Op[Outcome]:
+        """Decide the call of a tool. If its caller is cancelled, the reply ends: nothing waits for the decision."""
+        try:
+            [outcome] = yield from self.decide([proposal], timeout)
+            return outcome
+        except asyncio.CancelledError:
+            with contextlib.suppress(AskanceError):  # the cancellation is what the caller asked for
+                yield from self.interrupt("the runtime cancelled the call", INTERRUPT_SECONDS)
+            raise
+
     def claim(self, outcome: Outcome, deadline: float | None = None) -> Op[Outcome]:
         """Begin an allowed call: only the first process that does may run it, unless its tool is idempotent.
 
@@ -439,7 +451,7 @@ class GateCore:
         ran = False
         try:
             [proposal] = self.identify([proposal])
-            [outcome] = yield from self.decide([proposal], timeout)
+            outcome = yield from self.decide_one(proposal, timeout)
             if isinstance(outcome, Denied):
                 return ToolResult(proposal.id, proposal.name, outcome.text, outcome.state)
             if isinstance(outcome, Answered):
@@ -455,11 +467,12 @@ class GateCore:
         except Exception as err:
             return ToolResult(proposal.id, proposal.name, describe(err), "error", error=err)
 
-    def interrupt(self, reason: str) -> Op[list[Call]]:
+    def interrupt(self, reason: str, timeout: float | None = None) -> Op[list[Call]]:
         """End every open call of the reply."""
-        what = f"interrupt the reply {self.reply}"
+        what, deadline = f"interrupt the reply {self.reply}", self.requests.deadline(timeout)
         body: Json = {"reason": reason} if reason else {}
-        return read_calls(what, (yield from self.requests.post(what, self.base + "/interrupt", body)))
+        reply = yield from self.requests.post(what, self.base + "/interrupt", body, deadline=deadline)
+        return read_calls(what, reply)
 
 
 class Completed:
