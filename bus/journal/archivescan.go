@@ -238,20 +238,21 @@ func (s *replyScan) chooseReplies(r Retention, now time.Time) []*replyRecords {
 	var out []*replyRecords
 	calls := 0
 	for _, x := range s.replies {
-		if now.UnixNano()-x.last >= int64(r.OlderThan) && s.isOver(x, now) && !s.isHeldBack(x) {
+		if now.UnixNano()-x.last >= int64(r.OlderThan) && s.isOver(x, now) {
 			out = append(out, x)
 			calls += x.calls
 		}
 	}
 	slices.SortFunc(out, compareEnds)
 	left := s.bytes
-	for i, x := range out {
-		if calls -= x.calls; calls < r.Keep || r.MaxBytes > 0 && left <= r.MaxBytes {
-			return out[:i]
+	return slices.DeleteFunc(out, func(x *replyRecords) bool {
+		calls -= x.calls
+		if calls < r.Keep || r.MaxBytes > 0 && left <= r.MaxBytes || s.isHeldBack(x) {
+			return true
 		}
 		left -= min(left, x.bytes)
-	}
-	return out
+		return false
+	})
 }
 
 // minGoing is how many records of a session must go before the session is recorded again.
