@@ -166,7 +166,10 @@ func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool
 		r, n := utf8.DecodeRuneInString(word)
 		piece := word[:n]
 		word = word[n:]
-		next, _ := utf8.DecodeRuneInString(cmp.Or(strings.TrimLeftFunc(word, unicode.IsMark), after))
+		next := rune(0) // only of a base character: a mark imitates none
+		if !unicode.IsMark(r) {
+			next, _ = utf8.DecodeRuneInString(cmp.Or(strings.TrimLeftFunc(word, unicode.IsMark), after))
+		}
 		if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) {
 			w.piled++
 		} else {

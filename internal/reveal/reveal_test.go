@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -263,5 +264,10 @@ func TestLongText(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; used > 100*uint64(len(text)) {
 		t.Errorf("a text of %d bytes took %d bytes of memory", len(text), used)
+	}
+	began := time.Now()
+	reveal.Text(strings.Repeat("\u0301", 40_000))
+	if took := time.Since(began); took > 10*time.Second { // a minute if each mark looks at all later ones
+		t.Errorf("a text of combining marks took %s", took)
 	}
 }
