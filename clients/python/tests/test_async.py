@@ -201,10 +201,19 @@ def test_links_to_a_socket(tmp_path: Path) -> None:
     for folder in (opened, mine):
         folder.mkdir(0o700)
     opened.chmod(0o777)
-    (opened / "hop").symlink_to(mine)  # others can point it elsewhere
-    for name, target in {"far": opened / "hop", "near": mine, "loop": tmp_path / "loop"}.items():
+    (opened / "near").symlink_to(mine)  # others can point it elsewhere
+    (opened / "inner").mkdir()
+    links = {"far": opened / "near", "near": mine, "loop": tmp_path / "loop", "deep": opened / "inner"}
+    for name, target in links.items():
         (tmp_path / name).symlink_to(target)
-    for name, expected in {"far": askance.Untrusted, "near": askance.Unavailable, "loop": askance.Untrusted}.items():
+    expectations: dict[str, type[askance.AskanceError]] = {
+        "far": askance.Untrusted,
+        "near": askance.Unavailable,
+        "loop": askance.Untrusted,
+        "deep/../near": askance.Untrusted,  # not near beside the link
+        "mine/../near": askance.Unavailable,
+    }
+    for name, expected in expectations.items():
         with pytest.raises(expected):
             Client(f"unix://{tmp_path}/{name}/s", patience=0).whoami()
 

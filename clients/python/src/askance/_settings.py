@@ -46,8 +46,11 @@ def check_socket(path: str) -> None:
 
 def check_folders(path: str, at: str) -> str | None:
     """Check the folders of a path up to its first symbolic link; return the path without that link."""
-    folder, names = "/", os.path.normpath(at).strip("/").split("/")
+    folder, names = "/", [name for name in at.split("/") if name not in ("", ".")]
     for i, name in enumerate(names):
+        if name == "..":  # the folder above a link's target, not above the link
+            folder = os.path.dirname(folder)
+            continue
         file = os.path.join(folder, name)
         mode = os.stat(folder).st_mode if os.path.exists(folder) else 0
         is_kept = bool(mode & stat.S_ISVTX) and i + 1 < len(names) and is_ours(file)

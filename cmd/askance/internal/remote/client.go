@@ -109,8 +109,12 @@ func CheckSocket(path string) error {
 func checkFolders(path, at string) (resolved string, err error) {
 	const separator = string(filepath.Separator)
 	dir := filepath.VolumeName(at) + separator
-	names := strings.Split(strings.TrimPrefix(filepath.Clean(at), dir), separator)
+	names := strings.Split(strings.TrimPrefix(at, dir), separator) // ".." after a link is the folder above its target
 	for i, name := range names {
+		if name == "" || name == "." || name == ".." {
+			dir = filepath.Join(dir, name)
+			continue
+		}
 		file, last := filepath.Join(dir, name), i == len(names)-1
 		info, err := os.Stat(dir)
 		if err != nil {
@@ -128,9 +132,9 @@ func checkFolders(path, at string) (resolved string, err error) {
 				return "", err
 			}
 			if !filepath.IsAbs(target) {
-				target = filepath.Join(dir, target)
+				target = dir + separator + target
 			}
-			return filepath.Join(target, filepath.Join(names[i+1:]...)), nil
+			return strings.Join(append([]string{target}, names[i+1:]...), separator), nil
 		}
 		dir = file
 	}

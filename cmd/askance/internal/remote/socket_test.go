@@ -27,8 +27,8 @@ func TestSocketFolder(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(root) })
 	parent, folder := filepath.Join(root, "parent"), filepath.Join(root, "parent", "folder")
 	socket, link := filepath.Join(folder, "s"), filepath.Join(root, "link")
-	hop := filepath.Join(root, "open", "hop") // others can point it elsewhere
-	if err := errors.Join(os.MkdirAll(folder, 0o700), os.Symlink(parent, link), os.Mkdir(filepath.Dir(hop), 0o700), os.Chmod(filepath.Dir(hop), 0o777), os.Symlink("../parent", hop), os.Symlink(hop, filepath.Join(root, "far"))); err != nil {
+	hop := filepath.Join(root, "open", "link") // others can point it elsewhere
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.Symlink(parent, link), os.Mkdir(filepath.Dir(hop), 0o700), os.Chmod(filepath.Dir(hop), 0o777), os.Symlink("../parent", hop), os.Symlink(hop, filepath.Join(root, "far")), os.Mkdir(filepath.Join(root, "open", "inner"), 0o700), os.Symlink("open/inner", filepath.Join(root, "near"))); err != nil {
 		t.Fatal(err)
 	}
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
@@ -58,6 +58,8 @@ func TestSocketFolder(t *testing.T) {
 		{0o777 | fs.ModeSticky, 0o755, 0o755, 1, socket, root},
 		{0o755, 0o777, 0o755, 0, filepath.Join(link, "folder", "s"), parent},
 		{0o755, 0o755, 0o755, 0, filepath.Join(root, "far", "folder", "s"), filepath.Join(root, "open")},
+		{0o755, 0o755, 0o755, 0, root + "/near/../link/folder/s", filepath.Join(root, "open")}, // not root/link
+		{0o755, 0o755, 0o755, 0, root + "/./parent//../link/folder/s", ""},
 		{0o755, 0o755, 0o755, 0, filepath.Join(link, "folder", "s"), ""},
 	} {
 		if row.owner != 0 && os.Geteuid() != 0 {
