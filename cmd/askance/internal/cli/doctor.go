@@ -193,6 +193,7 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	d.checkDeadLetters(ctx, env)
 }
 
+// checkPermissions tries each role of a person with the login that a command would use.
 func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *link) {
 	if env.cfg.Server != "" {
 		d.add("login", levelOK, "the token says who you are and in which roles you act", "")

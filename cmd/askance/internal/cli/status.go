@@ -198,6 +198,19 @@ func durabilityMeaning(info toolcall.InfoReply) string {
 	return text
 }
 
+// checkDurability warns if a crash can lose what the engine acknowledged.
+func (d *diagnosis) checkDurability(info toolcall.InfoReply) {
+	what := durabilityMeaning(info)
+	switch info.Durability {
+	case string(journal.DurabilityFsynced), string(journal.DurabilityQuorum):
+		d.add("durability", levelOK, what, "")
+	case string(journal.DurabilityCached):
+		d.add("durability", levelWarning, what, "start askance serve with --durability fsynced, or state what your NATS cluster guarantees")
+	default:
+		d.add("durability", levelProblem, what, "keep the journal on a disk: askance serve without --nats, or a NATS server with file storage")
+	}
+}
+
 func acknowledgement(d string) string {
 	switch d {
 	case "fsynced":
@@ -252,17 +265,3 @@ func workersText(q toolcall.ActivityQueue, now time.Time) string {
 	}
 	return text
 }
-
-func (d *diagnosis) checkDurability(info toolcall.InfoReply) {
-	what := durabilityMeaning(info)
-	switch info.Durability {
-	case string(journal.DurabilityFsynced), string(journal.DurabilityQuorum):
-		d.add("durability", levelOK, what, "")
-	case string(journal.DurabilityCached):
-		d.add("durability", levelWarning, what, "start askance serve with --durability fsynced, or state what your NATS cluster guarantees")
-	default:
-		d.add("durability", levelProblem, what, "keep the journal on a disk: askance serve without --nats, or a NATS server with file storage")
-	}
-}
-
-// checkPermissions tries each role of a person with the login that a command would use.
