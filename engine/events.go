@@ -151,6 +151,7 @@ func (st *streams) checkCursor(ctx context.Context, session toolcall.Key, after 
 	if lag := st.cfg.lag(); beyond && lag > 0 {
 		select {
 		case <-ctx.Done():
+			return givenUpError(context.Cause(ctx))
 		case <-time.After(lag):
 			beyond, err = st.isBeyond(ctx, session, after)
 		}

@@ -442,5 +442,10 @@ func TestCursorOnACluster(t *testing.T) {
 				t.Errorf("events after %d: %v, want %v", tc.after, err, tc.want)
 			}
 		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		if _, err := bot.Events(ctx, toolcall.EventsRequest{Session: "s", After: 1000}); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("events after 1000 for a caller that waits less: %v, want %v", err, message.ErrUnavailable)
+		}
 	})
 }
