@@ -45,7 +45,6 @@ type newest struct {
 	seq        uint64            // sequence of the last message in that stream
 	rivals     []proof.Hash      // of checkpoints with its number; see message/proof
 	read       time.Time         // when this engine first read the checkpoint
-	stored     time.Time         // when the server stored it
 }
 
 // lastArchive returns the place of the last announced archive in the ledger, or 0.
@@ -74,7 +73,7 @@ func (n newest) lastEntry() proof.Entry {
 func (n *newest) takeCheckpoint(from newest) {
 	switch c, best := from.checkpoint, n.checkpoint; {
 	case best == nil || c.Number > best.Number:
-		n.checkpoint, n.sealed, n.place, n.rivals, n.stored = c, from.sealed, from.place, from.rivals, from.stored
+		n.checkpoint, n.sealed, n.place, n.rivals = c, from.sealed, from.place, from.rivals
 	case c.Number == best.Number && c.Prev == best.Prev:
 		hash, _ := c.Hash() // it was signed, so it has a form
 		n.rivals = append(append(n.rivals, hash), from.rivals...)
@@ -88,7 +87,13 @@ type newestSearch struct {
 	isKnown func(*proof.Checkpoint) bool
 	// doubted are the last checkpoints of retired keys, which can have false times. An earlier one
 	// of another key can show that it was retired by then. One of the same key does not count for that.
-	doubted map[string]*newest
+	doubted map[doubt]*newest
+}
+
+// doubt is why a checkpoint is doubted.
+type doubt struct {
+	keyID string
+	late  bool // stored after the key was retired: behind the known last one, it is forged or a copy
 }
 
 func (n *newestSearch) add(s *proof.Sealed, m stored) {
@@ -98,29 +103,26 @@ func (n *newestSearch) add(s *proof.Sealed, m stored) {
 	}
 	_, retired := n.retired[c.KeyID]
 	known := n.isKnown(c)
-	maps.DeleteFunc(n.doubted, func(_ string, d *newest) bool {
-		before := c.At
-		if known { // the server stored the doubted one later; its copies have the times of the original
-			before = slices.MaxFunc([]time.Time{c.At, d.stored}, time.Time.Compare)
-		}
-		return n.retired.Check(*d.checkpoint, &proof.Checkpoint{At: before}) != nil
+	maps.DeleteFunc(n.doubted, func(why doubt, d *newest) bool {
+		return known && why.late || n.retired.Check(*d.checkpoint, c) != nil
 	})
-	found := newest{checkpoint: c, sealed: s, place: m.seq, stored: m.time}
+	found := newest{checkpoint: c, sealed: s, place: m.seq}
 	if !retired || known {
 		n.acceptDoubted()
 		n.takeCheckpoint(found)
 		return
 	}
-	if n.doubted[c.KeyID] == nil {
-		n.doubted[c.KeyID] = &newest{}
+	why := doubt{c.KeyID, n.retired.Check(*c, &proof.Checkpoint{At: m.time}) != nil}
+	if n.doubted[why] == nil {
+		n.doubted[why] = &newest{}
 	}
-	n.doubted[c.KeyID].takeCheckpoint(found)
+	n.doubted[why].takeCheckpoint(found)
 }
 
 // acceptDoubted takes the checkpoints of retired keys that no other one refutes.
 func (n *newestSearch) acceptDoubted() {
-	for _, id := range slices.Sorted(maps.Keys(n.doubted)) {
-		n.takeCheckpoint(*n.doubted[id])
+	for _, why := range slices.SortedFunc(maps.Keys(n.doubted), func(a, b doubt) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) }) {
+		n.takeCheckpoint(*n.doubted[why])
 	}
 	clear(n.doubted)
 }
@@ -133,7 +135,7 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 	if errors.Is(err, errNone) || k.optional && errors.Is(err, jetstream.ErrStreamNotFound) {
 		return newest{}, nil
 	}
-	found := newestSearch{newest: newest{seq: m.seq}, retired: k.signing().RetirementTimes(), isKnown: k.isKnown, doubted: map[string]*newest{}}
+	found := newestSearch{newest: newest{seq: m.seq}, retired: k.signing().RetirementTimes(), isKnown: k.isKnown, doubted: map[doubt]*newest{}}
 	for ; err == nil; m, err = k.store.getSeq(ctx, m.seq-1) {
 		s, err := k.verify(m)
 		if err != nil {
