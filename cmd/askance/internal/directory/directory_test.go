@@ -64,6 +64,9 @@ func TestParseRefuses(t *testing.T) {
 		"a duplicate group":    "version: 1\ngroups:\n  ops: [ann]\n  ops: [bob]\n",
 		"a nameless group":     "version: 1\ngroups: {'': [ann]}",
 		"a nameless member":    "version: 1\ngroups: {ops: ['']}",
+		"an octal member":      "version: 1\ngroups: {ops: [0123]}",
+		"an octal group":       "version: 1\ngroups: {0123: [ann]}",
+		"a name in Latin-1":    "version: 1\ngroups: {ops: [\xe9va]}",
 		"a null member":        "version: 1\ngroups: {ops: [~]}",
 		"members as text":      "version: 1\ngroups: {ops: ann}",
 		"a nested group":       "version: 1\ngroups: {ops: {admins: [ann]}}",
@@ -108,11 +111,11 @@ func TestLive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("version: 2")
+	write("version: 2\n")
 	if _, err := directory.Open(t.Context(), []string{path}, bucket, slog.New(slog.DiscardHandler)); err == nil {
 		t.Fatal("a bad directory was opened")
 	}
-	write("version: 1\ngroups: {ops: [ann]}")
+	write("version: 1\ngroups: {ops: [ann]}\n")
 	l, err := directory.Open(t.Context(), []string{path}, bucket, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -131,9 +134,11 @@ func TestLive(t *testing.T) {
 	step("at the start", false, false, "ops")
 	put("version: 1\ngroups: {finance: [ann]}")
 	step("a bucket with more", false, true, "finance", "ops")
-	write("version: 1\ngroups: {ops: [bob]}")
+	write("version: 1\ngroups: {ops: [bob]}\n")
 	step("out of ops", false, true, "finance")
-	write("groups: {root: [ann]}")
+	write("version: 1\ngroups:\n  ops:\n    - bob\n    - ann") // the first bytes of a longer name
+	step("a name that may be cut off", true, false, "finance")
+	write("groups: {root: [ann]}\n")
 	step("a bad file", true, false, "finance")
 	put("version: 1\ngroups: {root: [ann]}")
 	step("a good bucket and the bad file", true, false, "finance")

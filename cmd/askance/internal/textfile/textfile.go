@@ -13,9 +13,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -95,8 +97,10 @@ func DecodeYAML(data []byte, to any) (err error) {
 	if err := bounded(data, MaxBytes); err != nil {
 		return err
 	}
-	if err := noDirective(data); err != nil {
-		return err
+	for _, check := range []func([]byte) error{notUTF8, noDirective, noOddNumber} {
+		if err := check(data); err != nil {
+			return err
+		}
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	switch err := d.Decode(to); {
@@ -125,6 +129,34 @@ func noDirective(data []byte) error {
 			return &FaultError{Line: n, Col: 1, Msg: "contains a YAML directive", Hint: fmt.Sprintf("leave out the line %.40q", text)}
 		default:
 			return nil
+		}
+	}
+	return nil
+}
+
+// notUTF8 refuses a text in another encoding: its names would be those of no one.
+func notUTF8(data []byte) error {
+	n := 0
+	for line := range bytes.Lines(data) {
+		if n++; !utf8.Valid(line) {
+			return &FaultError{Line: n, Col: 1, Msg: "is not UTF-8", Hint: "save the file as UTF-8"}
+		}
+	}
+	return nil
+}
+
+// decimal matches the integers that all programs read alike.
+var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+
+// noOddNumber refuses integers such as 010: a name without quotes would become the name 8.
+func noOddNumber(data []byte) error {
+	for _, t := range lexer.Tokenize(string(data)) {
+		switch t.Type {
+		case token.IntegerType, token.OctetIntegerType, token.HexIntegerType, token.BinaryIntegerType:
+			if !decimal.MatchString(t.Value) {
+				return &FaultError{Line: t.Position.Line, Col: t.Position.Column, Msg: "is " + t.Value + ", which programs read in different ways",
+					Hint: "put it in quotes if it is a text, or write it with the digits 0 to 9 and no leading 0"}
+			}
 		}
 	}
 	return nil

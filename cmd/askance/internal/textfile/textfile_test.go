@@ -43,6 +43,11 @@ func TestDecodeYAML(t *testing.T) {
 		{"a directive", "# settings\n\n%YAML 1.2\n---\nversion: 1", `[3:1] contains a YAML directive (leave out the line "%YAML 1.2")`},
 		{"a directive without a document", "%TAG ! tag:x,2000:", "contains a YAML directive"},
 		{"a percent sign elsewhere", "version: 1 # \n# %YAML\n", ""},
+		{"another encoding", "version: 1\n# caf\xe9\n", "[2:1] is not UTF-8 (save the file as UTF-8)"},
+		{"an octal number", "version: 01", "[1:10] is 01, which programs read in different ways (put it in quotes if it is a text"},
+		{"a hexadecimal number", "version: 0x1", "is 0x1, which"},
+		{"a number with an underscore", "version: 1_0", "is 1_0, which"},
+		{"odd numbers in texts", "version: 1 # 010\n", ""},
 		{"too long", "#" + strings.Repeat("x", textfile.MaxBytes), "is longer than 1 MiB"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
