@@ -86,6 +86,9 @@ func read(paths []string) ([]Named, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(data) > 0 && data[len(data)-1] != '\n' { // a name may be cut off, and be that of another person
+			return nil, &textfile.Error{Kind: "directory", File: path, Err: &textfile.FaultError{Msg: "may be half written: it ends within a line", Hint: "end the file with a newline"}}
+		}
 		out = append(out, Named{path, data})
 	}
 	return out, nil
