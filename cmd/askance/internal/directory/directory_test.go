@@ -166,7 +166,8 @@ func TestFileThatIsBeingWritten(t *testing.T) {
 		}
 		const start, rest = "version: 1\ngroups:\n  ops: [ann]\n", "  contractors: [bot]\n"
 		write(start + rest)
-		l, err := directory.Open(t.Context(), []string{path}, nil, slog.New(slog.DiscardHandler))
+		var log bytes.Buffer // by default, only warnings are logged
+		l, err := directory.Open(t.Context(), []string{path}, nil, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,6 +195,11 @@ func TestFileThatIsBeingWritten(t *testing.T) {
 		write(start)
 		time.Sleep(2 * time.Second)
 		has("a file at rest")
+		stop()
+		synctest.Wait()
+		if n := strings.Count(log.String(), `msg="the directory has changed and is in force" people=1`); n != 1 {
+			t.Errorf("the log names the change %d times: %s", n, &log)
+		}
 	})
 }
 

@@ -290,7 +290,7 @@ func (l *Live) Watch(ctx context.Context, every time.Duration) {
 		}
 		changed, err := l.load(found)
 		if changed {
-			l.log.Info("directory loaded", "people", l.Now().People())
+			l.log.Warn("the directory has changed and is in force", "people", l.Now().People())
 		}
 		return err
 	})
