@@ -57,6 +57,17 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
+// An empty path is no path: it is not the folder of the settings file.
+func TestEmptySetting(t *testing.T) {
+	clearSettings(t)
+	if err := replaceFile(settingsFile, []byte("data: ''\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if env, err := loadSettings(t); err != nil || env.cfg.Data != "" {
+		t.Errorf("data = %q, %v", env.cfg.Data, err)
+	}
+}
+
 // A flag for the server counts before a variable for NATS, and the other way round. The data folder
 // takes no part: a worker has keys in it.
 func TestServerOrNATS(t *testing.T) {
@@ -156,6 +167,8 @@ func TestSettingsFaults(t *testing.T) {
 		{"unknown", "log_level: info\ndta: x", `settings file askance.yaml:2:6: unknown setting "dta"; did you mean data`},
 		{"twice", "data: x\ndata: y", "already defined"},
 		{"nested", "data: {x: y}", "expected a value or a list of values"},
+		{"a number with a point", "as: 1.10", "as: put a number with a point in quotes"},
+		{"an octal number", "as: 010", "settings file askance.yaml:1:5: is 010, which programs read in different ways"},
 		{"no YAML", "data: [", "settings file askance.yaml"},
 		{"two values for one", "data: [x, y]", "data takes one value, got 2"},
 		{"wrong type", "slots: many", `askance.yaml: slots is "many", use a whole number`},
@@ -314,7 +327,7 @@ func TestLastRunRoundTrip(t *testing.T) {
 		_, value := sampleOf(s)
 		reflect.ValueOf(&want).Elem().Field(s.index).Set(reflect.ValueOf(value))
 	}
-	for _, run := range []config{want, {Space: "team"}} {
+	for _, run := range []config{want, {Space: "team"}, {Space: "010", Policy: []string{"/1_0", "/0x1"}, As: "1.10"}} {
 		if err := writeLastRun(dir, run); err != nil {
 			t.Fatal(err)
 		}
