@@ -400,7 +400,7 @@ var (
 	// is a text for a shell.
 	takesText = map[string]string{"env": "S", "script": "c", "su": "c", "runuser": "c", "sg": "c", "flock": "c", "vagrant": "c", "fly": "C"}
 	// copies are programs that can give a program another name.
-	copies = setOf("cp mv ln install")
+	copies = setOf("cp mv ln install rsync scp")
 	// interpreters run code of other languages, in which any word may name a program.
 	interpreters = setOf("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
 		"tclsh expect osascript R Rscript julia octave gnuplot ipython pypy pypy3 nu xonsh elvish ed ex vi vim nvim view vimdiff gvim rvim rview emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake puppet chef-apply clojure clj bb janet fennel hy")

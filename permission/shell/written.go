@@ -20,6 +20,11 @@ import (
 // prints may begin a command.
 func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	targets, known := f.writtenFiles(stmts)
+	for _, list := range [][]Command{f.line.Commands, f.line.Nested} {
+		for i := range list[:min(len(list), MaxCommands)] {
+			known = f.addSaved(&list[i], targets) && known
+		}
+	}
 	if len(targets) > maxTargets {
 		f.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
 		return
@@ -259,8 +264,6 @@ func (f fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool,
 				if n.Op == syntax.Pipe || n.Op == syntax.PipeAll { // base64 -d f | tee s
 					known = known && f.onlyPrints(n.X)
 				}
-			case *syntax.CallExpr:
-				known = f.addSaved(n, targets) && known
 			}
 			return true
 		})
@@ -279,19 +282,21 @@ func (f fileFinder) onlyPrints(s *syntax.Stmt) bool {
 	})
 }
 
-// addSaved adds the files that a call writes through its arguments: those of tee,
-// downloads and copies. It reports whether their content is known.
-func (f fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
-	if len(c.Args) == 0 {
+// addSaved adds the files that a command writes through its arguments: those of tee,
+// downloads, copies and code. It reports whether their content is known.
+func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
+	name, ok := c.program()
+	if !ok {
 		return true
 	}
-	name := programName(c.Args[0].Lit())
-	words, _ := f.readWords(c.Args[1:])
+	words := c.Argv[1:]
 	switch {
-	case copies[name]:
+	case copies[name] && !slices.ContainsFunc(words, func(w Word) bool { return isDevice(w.Text) || strings.Contains(w.Text, ":") }):
 		f.addCopies(words, targets)
 		return true
-	case !savers[name], readsScript[name] && !slices.ContainsFunc(words, func(w Word) bool { return scriptWrites.MatchString(w.Text) }):
+	case interpreters[name] && !readsScript[name]:
+		return f.addCoded(slices.Concat(words, c.input, c.heard), targets)
+	case !savers[name] && !copies[name] && !holdsWord(words[:min(len(words), 2)], "cp"), readsScript[name] && !slices.ContainsFunc(words, func(w Word) bool { return scriptWrites.MatchString(w.Text) }):
 		return true
 	}
 	for _, w := range words {
@@ -308,15 +313,45 @@ func (f fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
 	return name == "tee"
 }
 
-var savers = setOf("tee curl wget dd sed gsed awk gawk mawk sort")
+// addCoded adds the files that code may write, if the text has their names once more. It reports
+// whether there are none.
+func (f fileFinder) addCoded(code []Word, targets map[string]bool) bool {
+	known := true
+	for i, w := range code {
+		if inPlace.MatchString(w.Text) { // perl -pi -e s/q/r/ s
+			for _, file := range code[i+1:] {
+				targets[path.Clean(file.Text)], known = true, false
+			}
+		}
+		if !codeWrites.MatchString(w.Text) {
+			continue
+		}
+		for _, literal := range literals.FindAllString(w.Text, -1) {
+			for _, token := range strings.FieldsFunc(literal, notInName) {
+				if strings.Count(f.text, token) > 1 {
+					targets[path.Clean(token)], known = true, false
+				}
+			}
+		}
+	}
+	return known
+}
 
-// scriptWrites matches what writes a file in a script of sed or awk.
-var scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>`)
+var savers = setOf("tee curl wget dd sed gsed awk gawk mawk nawk sort sponge split csplit script patch aria2c http https xh scp rsync sftp openssl gpg gpg2 uudecode xxd")
+
+// scriptWrites matches what writes a file in a script or an option of sed or awk, codeWrites calls
+// that write files in other code, and inPlace and givesCode options of perl and ruby.
+var (
+	scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>|^-[a-zA-Z]*i|^--in-place`)
+	codeWrites   = regexp.MustCompile(`(?i)(?:open|write|save|dump|copy|rename|retrieve)\w*["'\]]*\s*[( ]|>`)
+	inPlace      = regexp.MustCompile(`^-[a-zA-Z0-9]*i(?:$|\.)`)
+	givesCode    = regexp.MustCompile(`^-[lnpwsa0]*e$`)
+)
 
 // readsScript are the savers that take a script, in an argument or after -f.
 var readsScript = setOf("sed gsed awk gawk mawk nawk")
 
-func notInName(r rune) bool { return strings.ContainsRune(" \t\n\"'=;{}<>()|&,", r) }
+func notInName(r rune) bool { return strings.ContainsRune(" \t\n\"'=:;{}<>()|&,", r) }
 
 func (f fileFinder) addCopies(words []Word, targets map[string]bool) {
 	if len(words) < 2 || !slices.ContainsFunc(words, func(w Word) bool { return targets[path.Clean(w.Text)] }) {
@@ -343,8 +378,14 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	if strings.Contains(c.Argv[0].Text, "/") && isAmong(files, c.Argv[0].Text) || loadsFile(name, files) || isInstalled(c.Argv[0].Text, files) {
 		return true
 	}
+	has := func(option *regexp.Regexp) bool {
+		return slices.ContainsFunc(c.Argv[1:], func(w Word) bool { return option.MatchString(w.Text) })
+	}
+	if (name == "perl" || name == "ruby") && has(inPlace) && has(givesCode) {
+		return false // it edits the file
+	}
 	declares := evaluates[name] || name == "env"
-	if !declares && !shells[name] && !interpreters[name] && !schedules[name] && name != "." && name != "source" && name != "sed" {
+	if !declares && !shells[name] && !interpreters[name] && !schedules[name] && !statements[name] && name != "." && name != "source" && name != "sed" {
 		return false
 	}
 	for i, w := range c.Argv[1:] {
