@@ -1,14 +1,10 @@
 package shell
 
 import (
-	"cmp"
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -95,156 +91,6 @@ func (f fileFinder) addPrinted(name string, words []Word) (exact bool) {
 	return exact
 }
 
-// unescapeArgument replaces the escapes in an argument of echo -e or of %b.
-func unescapeArgument(text string) string {
-	plain, err := unescape(longOctal.ReplaceAllStringFunc(text, func(m string) string { return strings.Replace(m, `\0`, `\`, 1) }))
-	if err != nil {
-		return text
-	}
-	return plain
-}
-
-// formatText returns the text that a printer makes with a format: printf 'r%s\n' m. exact says
-// whether bash and sh surely print it, or the printer has no format; otherwise it is a guess.
-func formatText(name string, words []Word) (text string, exact bool) {
-	format := afterFormatOption(name, words)
-	text, exact = fillFormat(format, true)
-	return text, slices.Equal(format, words) && (exact || name != "printf")
-}
-
-// afterFormatOption returns the format of print -f, which zsh and ksh have, and its arguments; for
-// other printers all words.
-func afterFormatOption(name string, words []Word) []Word {
-	for i, w := range words {
-		at := strings.IndexAny(w.Text, "fP") + 1
-		switch {
-		case name != "print" || !isCluster(w.Text):
-			return words
-		case at == len(w.Text):
-			return words[i+1:]
-		case at > 0:
-			return append([]Word{{Text: w.Text[at:], Fixed: w.Fixed}}, words[i+1:]...)
-		}
-	}
-	return words
-}
-
-// fillFormat is formatText. Only if escaped, it replaces the escapes of the format. It
-// repeats the format until all arguments are used.
-func fillFormat(words []Word, escaped bool) (text string, exact bool) {
-	if len(words) > 0 && words[0].Text == "--" {
-		words = words[1:]
-	}
-	if len(words) == 0 {
-		return "", true
-	}
-	p := printing{args: words[1:], exact: true}
-	for parts := formatParts.FindAllStringSubmatch(words[0].Text, -1); ; {
-		left := len(p.args)
-		for _, part := range parts {
-			text := part[0]
-			switch {
-			case part[4] != "":
-				text = p.fillVerb(part[1], part[2], part[3], part[4])
-			case text == "%%":
-				text = "%"
-			default:
-				p.exact = p.exact && text != "%" && !endsOutput.MatchString(text)
-				if plain, err := unescape(text); escaped && err == nil {
-					text = plain
-				}
-			}
-			if p.out.WriteString(text); p.out.Len() > maxText {
-				return p.out.String(), false
-			}
-		}
-		if len(p.args) == 0 || len(p.args) == left {
-			return p.out.String(), p.exact
-		}
-	}
-}
-
-var (
-	// formatParts matches plain text, and verbs with flags, width, precision and letters.
-	formatParts = regexp.MustCompile(`[^%]+|%%|%([-+ #0']*)(\*|[0-9]*)(\.(?:\*|[0-9]*))?([hlLjzt]*[a-zA-Z])|%`)
-	// plainNumber matches a number that every shell reads in the same way.
-	plainNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]{0,8})$`)
-	// endsOutput matches an escape that ends the output of some programs, and bashEscapes
-	// also those that sh does not know.
-	endsOutput  = regexp.MustCompile(`\\c`)
-	bashEscapes = regexp.MustCompile(`\\[cxuUE"'?]`)
-	// longOctal matches an escape that is longer in an argument than in a format, and \\.
-	longOctal = regexp.MustCompile(`\\\\|\\0[0-7]{3}`)
-)
-
-// printing is what printf has made of its format.
-type printing struct {
-	out   strings.Builder
-	args  []Word
-	exact bool
-}
-
-func (p *printing) nextArgument() Word {
-	if len(p.args) == 0 {
-		return Word{Fixed: true}
-	}
-	w := p.args[0]
-	p.args = p.args[1:]
-	return w
-}
-
-// readNumber returns a width or a precision, which may be an argument, or none.
-func (p *printing) readNumber(text string, none int) int {
-	switch text {
-	case "":
-		return 0
-	case "*":
-		text = p.nextArgument().Text
-	}
-	n, err := strconv.Atoi(text)
-	p.exact = p.exact && plainNumber.MatchString(text)
-	if err != nil || n > maxText || -n > maxText {
-		p.exact = false
-		return none
-	}
-	return n
-}
-
-// fillVerb returns what a verb prints. Plain forms of %s, %b, %c and %d are exact.
-func (p *printing) fillVerb(flags, width, precision, letters string) string {
-	wide, most := p.readNumber(width, 0), -1
-	if precision != "" {
-		most = p.readNumber(precision[1:], -1)
-	}
-	w := p.nextArgument()
-	text, plain := w.Text, len(letters) == 1 && strings.Trim(flags, "-") == ""
-	switch letters[len(letters)-1] {
-	case 's':
-	case 'b':
-		plain = plain && !bashEscapes.MatchString(text)
-		text = unescapeArgument(text)
-	case 'c':
-		plain = plain && precision == "" && text != "" // else some print a NUL
-		most = 1
-	case 'd':
-		if n, err := strconv.Atoi(cmp.Or(text, "0")); err == nil && len(letters) == 1 && strings.Trim(flags, "-0") == "" && precision == "" && (text == "" || plainNumber.MatchString(text)) {
-			return fmt.Sprintf("%"+flags+"*d", wide, n)
-		}
-		plain = false
-	default:
-		plain = false
-	}
-	odd := strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) // some count bytes
-	p.exact = p.exact && plain && !(odd && wide != 0 || (odd || !w.Fixed) && most >= 0)
-	if most >= 0 {
-		text = text[:min(most, len(text))]
-	}
-	if strings.Contains(flags, "-") && wide > 0 {
-		wide = -wide
-	}
-	return fmt.Sprintf("%*s", wide, text)
-}
-
 // writtenFiles returns the files that a text writes; known says whether everything that
 // is written is in the text.
 func (f fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool, known bool) {
@@ -319,8 +165,10 @@ func (f fileFinder) addCoded(code []Word, targets map[string]bool) bool {
 	known := true
 	for i, w := range code {
 		if inPlace.MatchString(w.Text) { // perl -pi -e s/q/r/ s
-			for _, file := range code[i+1:] {
-				targets[path.Clean(file.Text)], known = true, false
+			for j, file := range code[i+1:] {
+				if !strings.HasPrefix(file.Text, "-") && !givesCode.MatchString(code[i+j].Text) {
+					targets[path.Clean(file.Text)], known = true, false
+				}
 			}
 		}
 		if !codeWrites.MatchString(w.Text) {
