@@ -397,7 +397,7 @@ func isHarmless(r *syntax.Redirect) bool {
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrIn:
 		return w.Fixed && w.Text == "/dev/null"
 	case syntax.DplOut:
-		return w.Fixed && (w.Text == "1" || w.Text == "2")
+		return w.Fixed && (r.N == nil || r.N.Value != "0") && (w.Text == "1" || w.Text == "2")
 	}
 	return false
 }

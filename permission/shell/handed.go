@@ -373,7 +373,7 @@ func (r runFinder) checkRenamed(cmd Command, name string) {
 
 // checkCode adds a reason if a program runs unknown text that it reads.
 func (r runFinder) checkCode(cmd Command, name string) {
-	if cmd.piped && readsCode(name, cmd.Argv[1:]) {
+	if (cmd.piped || connects[name]) && readsCode(name, cmd.Argv[1:]) {
 		r.addUnclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
 	}
 }
@@ -422,7 +422,10 @@ func readsCode(name string, args []Word) bool {
 // ssh host sh, docker exec -i c 'bash -s', socat - EXEC:sh.
 func leadsToShell(word string) bool {
 	word = word[strings.LastIndexAny(word, ":=")+1:]
-	word, _, _ = strings.Cut(strings.TrimLeft(word, " "), " ")
+	word = strings.TrimLeft(word, " \"'")
+	if end := strings.IndexAny(word, " ,\"'"); end >= 0 {
+		word = word[:end]
+	}
 	return shells[programName(word)] || word == "su" || word == "eval"
 }
 

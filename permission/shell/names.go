@@ -412,6 +412,8 @@ var (
 	// readsCommands are programs that take commands from their input, with or without a
 	// file to work on.
 	readsCommands = setOf("ed ex m4 gdb lldb sftp ftp lftp smbclient telnet fdisk sfdisk parted")
+	// connects are programs that can feed what arrives over a network into another.
+	connects = setOf("nc ncat netcat socat websocat websocketd tcpserver ttyd gotty shell2http telnetd inetd xinetd")
 	// changesShell are builtins that can change what the rest of the line does, and
 	// builtins that run their arguments as a text.
 	changesShell = setOf("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +

@@ -137,6 +137,10 @@ func isFedByFile(redirs []*syntax.Redirect) bool {
 			if !isHarmless(r) {
 				return true
 			}
+		case syntax.DplOut:
+			if r.N != nil && r.N.Value == "0" { // bash >&/dev/tcp/h/1 0>&1
+				return true
+			}
 		}
 	}
 	return false

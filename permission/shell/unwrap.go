@@ -212,6 +212,9 @@ func (r runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 
 // readShell reads the text of sh -c, or the input of the shell.
 func (r runFinder) readShell(cmd Command, name string) {
+	if name == "fish" { // -C and long options also have texts
+		r.guessCommands(cmd.Argv[1:])
+	}
 	for i, w := range cmd.Argv[1:] {
 		if !w.Fixed && !w.rooted {
 			r.addUnclear(CodeExpansion, cmd.Offset, name+" may get a text that is not known before it runs")
