@@ -13,7 +13,7 @@ import (
 
 var (
 	// printers open no file that their arguments name.
-	printers = setOf("echo printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait whoami id uname")
+	printers = setOf("echo print printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait whoami id uname")
 	// declarers set variables.
 	declarers = setOf("export declare typeset readonly local")
 	// movers run another program in a folder or below a root of their own.
@@ -39,8 +39,8 @@ var (
 	// stores matches what may write a text to a file.
 	stores   = regexp.MustCompile(`>[^&]|>&\s*[^\d\s-]|\btee\b`)
 	unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
-	// coders run a text among their arguments, or what they read.
-	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb|gdb|lldb|s?ftp|lftp|smbclient|gnuplot|octave|R|julia)[0-9.]*$`)
+	// buildsNames matches what computes the name of a file in the source of a compiler.
+	buildsNames = regexp.MustCompile(`#\s*define|##|\?\?|%(?:x?define|assign|str)|\.(?:macro|altmacro|irpc?|rept|set|equ|ds|de)\b|\\(?:csname|[ex]?def|let|string|[0-7xu*])|\^\^|&#|<!ENTITY|concat|[#$]\{`)
 	// copiesInCode matches calls that copy or remove folders with everything in them.
 	copiesInCode = regexp.MustCompile(`\b(?:copytree|make_archive|rmtree|cp(?:Sync|_rf?)|rm(?:Sync|_rf?)|rename(?:s|Sync)?|(?:shutil\.)?move|fs\.(?:cp|rm)|tar\w*\..*\.add)\s*\(`)
 	// editors write the name of a file directly behind the letter of a command.
@@ -51,7 +51,7 @@ var (
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// listed matches a command that gets names of files from its input or from a file, or patches another folder.
-	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|file (?:.* )?-[A-Za-z]*f|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
+	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|curl (?:.* )?-(?:[a-zA-Z]*K|-config)|(?:wget|aria2c) (?:.* )?-(?:[a-zA-Z]*i|-input-file)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|file (?:.* )?-[A-Za-z]*f|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
 	// changesFolder matches a change of the local folder in the commands of a file transfer client.
 	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
 	transfers     = regexp.MustCompile(`(?i)ftp|smbclient|cadaver`)
@@ -70,6 +70,7 @@ type pathFinder struct {
 	coders    []string // the interpreters that run
 	opens     bool     // a command may take its input, or a file, for code or names
 	feeds     bool     // such a command reads what another prints
+	compiles  bool     // a command reads a source that may name files
 }
 
 func (b *bashCall) paths() linePaths {
@@ -81,8 +82,13 @@ func (b *bashCall) paths() linePaths {
 			f.feeds = f.feeds || c.IsPiped()
 			f.opens, f.transfers = true, f.transfers || sets || !local.MatchString(line)
 		}
-		if name := programOf(c); coders.MatchString(name) {
+		name := programOf(c)
+		if shell.RunsCode(name) {
 			f.coders = append(f.coders, name)
+		}
+		if shell.ReadsSource(name) {
+			f.compiles = true
+			f.checkSource(c, name)
 		}
 	}
 	f.in = f.findFolders()
@@ -193,6 +199,18 @@ const maxFolders = 128
 // in the same word.
 var changing = regexp.MustCompile(`^(?:-C|--(?:directory|cd|chdir|cwd|work-tree|git-dir)(?:=|$))(.*)$`)
 
+// checkSource checks the input of a compiler, which may name files.
+func (f *pathFinder) checkSource(c shell.Command, name string) {
+	texts := c.Inputs()
+	if c.IsPiped() && len(texts) == 0 || !areFixed(texts) || slices.ContainsFunc(texts, func(w shell.Word) bool { return buildsNames.MatchString(w.Text) }) {
+		f.unknown = "a file in what " + name + " reads"
+	}
+}
+
+func areFixed(words []shell.Word) bool {
+	return !slices.ContainsFunc(words, func(w shell.Word) bool { return !w.Fixed })
+}
+
 // expand returns the argument that a word stands for, with $ for what is not known.
 func (b *bashCall) expand(w shell.Word) string {
 	if w.Fixed {
@@ -224,14 +242,15 @@ func (f *pathFinder) addCommand(c shell.Command) {
 	name := programOf(c)
 	f.addSettings(c, name)
 	if printers[name] || len(c.Argv) == 0 {
-		taken := f.feeds || f.opens && stores.MatchString(f.text) // a program may run what it reads, or the file
+		isStored := f.opens && stores.MatchString(f.text) // a program may run the file, or what it reads
+		taken := f.feeds || isStored
 		if taken || len(c.Redirects) > 0 {
 			texts, exact := c.Printed()
 			for _, text := range texts {
 				f.addDocument(text)
 			}
-			if taken && !exact {
-				f.unknown = "a file in the text of printf"
+			if taken && !exact || isStored && f.compiles && !areFixed(c.Argv) {
+				f.unknown = "a file in the text of " + name
 			}
 		}
 		return
@@ -436,7 +455,7 @@ var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|
 
 // addCode adds texts that may be paths, if the program runs code.
 func (f *pathFinder) addCode(program, code string) {
-	if coders.MatchString(program) {
+	if shell.RunsCode(program) {
 		copies := copiesInCode.MatchString(code)
 		for _, part := range inCode.Split(code, -1) {
 			f.add(&f.named, part)

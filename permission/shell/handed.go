@@ -382,6 +382,15 @@ func (r runFinder) checkCode(cmd Command, name string) {
 // the input may say what is started.
 var codeRuns = regexp.MustCompile("system|exec|popen|Popen|spawn|subprocess|child_process|getline|eval|`|\\|")
 
+// RunsCode reports whether a program runs a text among its arguments, or what it reads.
+func RunsCode(program string) bool {
+	name := programName(program)
+	return interpreters[name] || statements[name] || readsCommands[name] || scripted[name]
+}
+
+// ReadsSource reports whether a program reads a source from its input that may name files.
+func ReadsSource(program string) bool { return readsSource[programName(program)] }
+
 // isDevice reports whether a path may refer to the input of the program: /dev/stdin.
 func isDevice(path string) bool {
 	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")

@@ -412,6 +412,12 @@ var (
 	// readsCommands are programs that take commands from their input, with or without a
 	// file to work on.
 	readsCommands = setOf("ed ex m4 gdb lldb sftp ftp lftp smbclient telnet fdisk sfdisk parted")
+	// scripted are programs with a language of their own that cannot start programs, or only in sed.
+	scripted = setOf("sed gsed jq yq")
+	// readsSource are compilers and similar programs whose source can include files.
+	readsSource = setOf("as gas gcc cc c++ g++ clang clang++ cpp cc1 cc1plus gfortran gdc tcc ld gold lld nasm yasm fasm rustc swiftc ghc runghc ocaml sml dtc iverilog verilator " +
+		"tex latex pdftex pdflatex xetex xelatex luatex lualatex groff troff nroff soelim pandoc asciidoctor rst2html dot neato gs ghostscript ps2pdf cmake ninja xmllint xsltproc xmlstarlet " +
+		"sass lessc stylus esbuild plantuml lilypond povray openscad ffmpeg convert magick inkscape rsvg-convert wkhtmltopdf weasyprint protoc flex bison")
 	// connects are programs that can feed what arrives over a network into another.
 	connects = setOf("nc ncat netcat socat websocat websocketd tcpserver ttyd gotty shell2http telnetd inetd xinetd")
 	// changesShell are builtins that can change what the rest of the line does, and
