@@ -157,10 +157,10 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 	switch tally, err := at.currentKeys().Tally(c, revoked.At); {
 	case err == nil || tally.Agreed:
 	case errors.Is(err, message.ErrUnavailable): // another engine may know the key, so this one ends nothing
+		at.clocks.BlockByKey(c, err)
 		return revoked, "", err
 	default:
-		bad := message.AsError("", err)
-		revoked.Reason = "an approval no longer counts: " + bad.Op + ": " + bad.What
+		revoked.Reason = "an approval no longer counts: " + message.AsError("", err).What
 		return revoked, revoked.Reason, nil
 	}
 	revoked.Reason, err = at.standing.EndedReason(ctx, c)

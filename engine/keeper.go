@@ -248,11 +248,17 @@ func (k *keeper) cancelOwner(c *toolcall.Call, reason string) {
 	k.cfg.signals.Cancel(c.Queue(), c.Attempt.Worker, toolcall.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
 }
 
-// lookAtCallLater schedules another look at a call after the grace period.
+// lookAtCallLater schedules another look at a call after the grace period, or less often while only
+// people can end what blocks it.
 func (k *keeper) lookAtCallLater(key toolcall.Key) {
-	if c := k.view.Call(key); c != nil {
-		k.timers.SetAfter(k.cfg.grace, key, c.Seq)
+	c, wait := k.view.Call(key), k.cfg.grace
+	if c == nil {
+		return
 	}
+	if k.clocks.Mark(c) != c {
+		wait = max(wait, maxAhead)
+	}
+	k.timers.SetAfter(wait, key, c.Seq)
 }
 
 // lookAtCall takes the step that is due for an open call.

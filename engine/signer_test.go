@@ -325,6 +325,14 @@ func (w *signedWorld) tryApprove(name string, b byte) error {
 	return err
 }
 
+// shown is the call as the list of an operator has it.
+func (w *signedWorld) shown() *toolcall.Call {
+	w.Helper()
+	l, err := w.as(toolcall.RoleOperator, "olga").List(w.Context(), toolcall.ListRequest{All: true})
+	wantNoErr(w.T, err)
+	return l.Calls[0]
+}
+
 func (w *signedWorld) wantStart(want error) {
 	w.Helper()
 	if _, err := w.as(toolcall.RoleWorker, "w").Start(w.Context(), toolcall.StartRequest{Key: w.call.Key, Attempt: 1, Claim: "x"}); !errors.Is(err, want) {
@@ -384,8 +392,22 @@ func TestRemovedApproverKey(t *testing.T) {
 			w.approve("bob", 2, submitted)
 			delete(w.keys, "bob")
 			w.wantStart(message.ErrUnavailable)
+			if c := w.shown(); c.Blocked != toolcall.NotBlocked {
+				w.Errorf("a key that may only be new blocks the call: %s", c.BlockedReason)
+			}
 			w.after(time.Minute)
-			w.wantStart(message.ErrFinished)
+			w.wantStart(message.ErrUnavailable)
+			if c := w.shown(); c.Blocked != toolcall.BlockedKey || !strings.Contains(c.BlockedReason, "of bob, which was removed or is new") {
+				w.Errorf("the call is blocked as %q: %q", c.Blocked, c.BlockedReason)
+			}
+			w.after(20 * time.Minute) // an offer has expired meanwhile
+			if c := w.shown(); c.Blocked != toolcall.BlockedKey || c.Attempt.Offers != 1 {
+				w.Errorf("after %d offers the call is blocked as %q", c.Attempt.Offers, c.Blocked)
+			}
+			w.after(time.Hour) // the signatures have ended
+			if c := w.shown(); c.State != message.ToolCallFinished || !strings.Contains(c.Denial.Reason, "the signature of ann was valid until") {
+				w.Errorf("after the end of the signature the call is %s: %+v", c.State, c.Denial)
+			}
 		},
 		"enough others approved": func(w *signedWorld) {
 			w.approve("ann", 1, asking)
@@ -414,8 +436,10 @@ func TestOlderDirectory(t *testing.T) {
 		w.approve("bob", 2, message.ToolCallSubmitted)
 		newer := w.eng
 		w.eng = w.engineWith(func() toolcall.ApproverKeys { return older })
-		w.after(time.Second)
-		w.wantStart(message.ErrUnavailable)
+		for _, pause := range []time.Duration{time.Second, time.Minute, 5 * time.Minute} {
+			w.after(pause)
+			w.wantStart(message.ErrUnavailable)
+		}
 		w.eng = newer
 		w.wantStart(nil)
 	})

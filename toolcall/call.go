@@ -37,6 +37,9 @@ const (
 	// BlockedClock is shown and never stored: a worker's clock is so wrong that the grant is
 	// not valid there. It ends once the clock is corrected.
 	BlockedClock Blocked = "clock"
+	// BlockedKey is shown and never stored: this engine does not know the key with which an
+	// approver signed. It ends once the key is known, or with the signature.
+	BlockedKey Blocked = "approver_key"
 )
 
 // Call is the full state of one tool call. Every event record of a call contains it; the

@@ -306,20 +306,20 @@ func SignApproval(req ApprovalRequest, approver string, until time.Time, key ed2
 // error with CodeForbidden.
 func (s *ApproverSignature) Verify(keys ApproverKeys, digest, approver string, now time.Time) error {
 	refuse := func(what, hint string) error {
-		return &message.Error{Code: message.CodeForbidden, Op: "verify the signature of " + approver, What: what, Hint: hint}
+		return &message.Error{Code: message.CodeForbidden, Op: "verify", What: what, Hint: hint}
 	}
 	if s == nil {
-		return refuse("there is no signature", "approve with --sign-key")
+		return refuse(approver+" has not signed", "approve with --sign-key")
+	}
+	if !now.Before(s.Until) {
+		return refuse("the signature of "+approver+" was valid until "+s.Until.Format(time.RFC3339), "propose the call again and have it approved")
 	}
 	key := keys[approver][s.KeyID]
 	if key == nil {
-		return refuse("the key "+s.KeyID+" does not belong to this approver", "put the public key under approvers in the directory file")
+		return refuse("the key "+s.KeyID+" does not belong to "+approver, "put the public key under approvers in the directory file")
 	}
 	if b, err := s.signedText(digest, approver); err != nil || !signedBy(key, b, s.Sig) {
-		return refuse("it does not match this approval request", "sign the current approval request")
-	}
-	if !now.Before(s.Until) {
-		return refuse("it was valid until "+s.Until.Format(time.RFC3339), "propose the call again and have it approved")
+		return refuse("the signature of "+approver+" does not match this approval request", "sign the current approval request")
 	}
 	return nil
 }

@@ -139,19 +139,15 @@ func (k ApproverKeys) Tally(c *Call, now time.Time) (t Tally, why error) {
 	return t, why
 }
 
-// keyLag is how much later than another engine an engine may learn of a new key of an approver.
-const keyLag = time.Minute
-
 // CheckSignature returns why the signature of an approval does not count now, or nil if it counts or
 // there is none. keys are the approvers' current keys, or nil if they are not known here. The error is
-// CodeUnavailable if the key may be so new that only another engine knows it.
+// CodeUnavailable if the key is unknown here: another engine, with a newer directory, may know it.
 func (v Vote) CheckSignature(keys ApproverKeys, now time.Time) error {
 	if v.Signature == nil {
 		return nil
 	}
-	isKnown := keys[v.By.Name][v.Signature.KeyID] != nil
-	if !isKnown && !v.HasEnded(now) && (keys == nil || now.Before(v.At.Add(keyLag))) {
-		return &message.Error{Code: message.CodeUnavailable, Op: "verify the signature of " + v.By.Name, What: "this engine does not know the key " + v.Signature.KeyID + ", which was removed or is new", Hint: "try again, or have the call approved by others"}
+	if keys[v.By.Name][v.Signature.KeyID] == nil && !v.HasEnded(now) {
+		return &message.Error{Code: message.CodeUnavailable, Op: "verify", What: "this engine does not know the key " + v.Signature.KeyID + " of " + v.By.Name + ", which was removed or is new", Hint: "add the key to the directory of every engine, or have the call approved by others"}
 	}
 	return v.Signature.Verify(keys, v.Digest, v.By.Name, now)
 }

@@ -359,7 +359,7 @@ func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
 		}
 	}
 	request = ""
-	if p.Has(toolcall.RoleOperator) && c.Call.CanResolve() && c.Call.Blocked != toolcall.BlockedClock {
+	if p.Has(toolcall.RoleOperator) && c.Call.CanResolve() && c.Call.BlockedReason == "" {
 		add(&c.Manage, doResolve, "Resolve", "", "good")
 	}
 	if (p.Has(toolcall.RoleOperator) || p.Has(toolcall.RoleApprover)) && c.Call.Open() {
@@ -396,7 +396,7 @@ func stateOf(c *toolcall.Call) state {
 
 func blockedText(c *toolcall.Call) string {
 	why := asked.WhyBlocked(c)
-	if why == "" || c.Blocked == toolcall.BlockedClock {
+	if why == "" || c.BlockedReason != "" {
 		return why
 	}
 	why = strings.ToUpper(why[:1]) + why[1:] + "."

@@ -73,7 +73,7 @@ func WhyBlocked(c *toolcall.Call) string {
 		return "no worker took it in time"
 	case toolcall.BlockedReturned:
 		return c.ReturnText()
-	case toolcall.BlockedClock:
+	case toolcall.BlockedClock, toolcall.BlockedKey:
 		return c.BlockedReason
 	}
 	return string(c.Blocked)

@@ -421,7 +421,7 @@ export interface Call {
   begun?: number;
   /** pending behind the open approval request of this call */
   behind?: string;
-  blocked?: "" | "unknown" | "dead_letter" | "no_worker" | "returned" | "clock";
+  blocked?: "" | "unknown" | "dead_letter" | "no_worker" | "returned" | "clock" | "approver_key";
   /** BlockedReason explains a Blocked that is shown but not stored. */
   blocked_reason?: string;
   /** the last transition */

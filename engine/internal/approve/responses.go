@@ -112,10 +112,11 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	}
 	after := c.Clone()
 	after.Votes = append(slices.Clone(c.Votes), r.vote)
-	tally, err := s.currentKeys().Tally(after, r.vote.At)
+	keys := s.currentKeys()
+	tally, err := keys.Tally(after, r.vote.At)
 	switch {
 	case tally.Agreed:
-	case errors.Is(err, message.ErrUnavailable) && after.Tally().Agreed: // on record, it would complete the requirement for other engines only, and no one would respond again
+	case after.Tally(mayCount(keys, r.vote.At)).Agreed: // on record, it would complete the requirement for other engines only, and no one would respond again
 		return err
 	default:
 		return s.leaveOpen(r)
@@ -128,6 +129,18 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 		return err
 	}
 	return s.Begin(r.m)
+}
+
+// keyLag is how much later than another engine an engine may learn of a new key of an approver.
+const keyLag = time.Minute
+
+// mayCount reports for each vote whether its signature counts here, or may count on an engine that
+// learned of its key earlier.
+func mayCount(keys toolcall.ApproverKeys, now time.Time) func(toolcall.Vote) bool {
+	return func(v toolcall.Vote) bool {
+		err := v.CheckSignature(keys, now)
+		return err == nil || errors.Is(err, message.ErrUnavailable) && (keys == nil || now.Before(v.At.Add(keyLag)))
+	}
 }
 
 // CheckRevoke restricts approvers to the calls for which they may respond.

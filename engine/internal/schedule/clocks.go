@@ -9,11 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
 // Clocks records which clocks differ from this engine's, and which calls cannot start
-// because of that. It is for people and decides nothing.
+// because of that or of an unknown key. It is for people and decides nothing.
 type Clocks struct {
 	mu      sync.Mutex // guards all below
 	log     *slog.Logger
@@ -21,8 +22,9 @@ type Clocks struct {
 	blocked map[toolcall.Key]blocked
 }
 
-// blocked is why a call cannot start at a worker.
+// blocked is why a call cannot start.
 type blocked struct {
+	kind    toolcall.Blocked
 	attempt int
 	why     string
 	until   time.Time // forgotten then unless reported again
@@ -34,6 +36,8 @@ const (
 	reportEvery = time.Minute
 	// maxClocks bounds what workers can make an engine remember.
 	maxClocks = 1024
+	// keyLag is how long after an approval another engine's new key may not have arrived here.
+	keyLag = time.Minute
 )
 
 // NewClocks returns a Clocks without differences that logs what it learns.
@@ -60,7 +64,17 @@ func (k *Clocks) noteReading(r toolcall.ClockReading) {
 	}
 }
 
-// blockCall records that a call cannot start at a worker.
+// BlockByKey records that a call cannot start because this engine does not know the key of an
+// approval, unless the key may only be new.
+func (k *Clocks) BlockByKey(c *toolcall.Call, why error) {
+	if now, n := time.Now(), len(c.Votes); n > 0 && !now.Before(c.Votes[n-1].At.Add(keyLag)) {
+		k.blockCall(c.Key, blocked{kind: toolcall.BlockedKey, attempt: c.Attempt.Number, why: message.AsError("", why).What + ". " + keyHint, until: now.Add(2 * reportEvery)})
+	}
+}
+
+const keyHint = "Add the key to the directory of every engine, or revoke the call."
+
+// blockCall records that a call cannot start.
 func (k *Clocks) blockCall(key toolcall.Key, b blocked) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,24 +89,25 @@ func (k *Clocks) blockCall(key toolcall.Key, b blocked) {
 	}
 }
 
-// Mark returns a call as people see it: blocked, with the reason, while its worker's clock
-// prevents it from starting.
+// Mark returns a call as people see it: blocked, with the reason, while its worker's clock or an
+// unknown key prevents it from starting.
 func (k *Clocks) Mark(c *toolcall.Call) *toolcall.Call {
-	if c.Phase() != toolcall.PhaseQueued {
+	phase := c.Phase()
+	if phase != toolcall.PhaseQueued && phase != toolcall.PhaseReady && phase != toolcall.PhaseRetrying {
 		return c
 	}
 	k.mu.Lock()
 	b, found := k.blocked[c.Key]
 	k.mu.Unlock()
-	if !found || b.attempt != c.Attempt.Number || !time.Now().Before(b.until) {
+	if !found || b.kind == toolcall.BlockedClock && phase != toolcall.PhaseQueued || b.attempt != c.Attempt.Number || !time.Now().Before(b.until) {
 		return c
 	}
 	c = c.Clone()
-	c.Blocked, c.BlockedReason = toolcall.BlockedClock, b.why
+	c.Blocked, c.BlockedReason = b.kind, b.why
 	return c
 }
 
-// ReportedCalls are the calls that workers could not start because of their clocks.
+// ReportedCalls are the calls that could not start.
 func (k *Clocks) ReportedCalls() []toolcall.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +153,7 @@ func (k *Clocks) Hear(worker string, r toolcall.HeartbeatRequest, c *toolcall.Ca
 		return
 	}
 	why := fmt.Sprintf("worker %s's clock is %s this engine; the grant is %s. Correct the clock.", worker, clockAgainst(r.ClockMS), valid)
-	k.blockCall(c.Key, blocked{attempt: r.Attempt, why: why, until: slices.MaxFunc([]time.Time{now, c.Attempt.OfferUntil}, time.Time.Compare).Add(reportEvery)})
+	k.blockCall(c.Key, blocked{kind: toolcall.BlockedClock, attempt: r.Attempt, why: why, until: slices.MaxFunc([]time.Time{now, c.Attempt.OfferUntil}, time.Time.Compare).Add(reportEvery)})
 }
 
 func clockAgainst(aheadMS int64) string {

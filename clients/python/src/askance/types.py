@@ -344,7 +344,7 @@ class Call(_Call, total=False):
     batch: Any
     begun: int
     behind: str
-    blocked: Literal['', 'unknown', 'dead_letter', 'no_worker', 'returned', 'clock']
+    blocked: Literal['', 'unknown', 'dead_letter', 'no_worker', 'returned', 'clock', 'approver_key']
     blocked_reason: str
     cwd: str
     decision: Decision

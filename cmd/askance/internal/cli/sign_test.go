@@ -40,7 +40,7 @@ func TestSignedApproval(t *testing.T) {
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	approve := []string{"approve", "c1", "--yes", "--data", s.data, "--as", "ann"}
 	fails(t, cli.ExitForbidden, "own signature", approve...)
-	fails(t, cli.ExitForbidden, "does not belong to this approver", append(approve, "--sign-key", at("other.key"))...)
+	fails(t, cli.ExitForbidden, "does not belong to ann", append(approve, "--sign-key", at("other.key"))...)
 	fails(t, cli.ExitUsage, "must be positive", append(approve, "--sign-key", at("ann.key"), "--sign-for", "0s")...)
 	fails(t, cli.ExitUsage, "not an approver key", append(approve, "--sign-key", at("rules.yaml"))...)
 	ok(t, append(approve, "--sign-key", at("ann.key"))...)

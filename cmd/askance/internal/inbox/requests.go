@@ -248,6 +248,8 @@ func blockedWord(c *toolcall.Call) string {
 		return "returned too often"
 	case toolcall.BlockedClock:
 		return "worker clock is off"
+	case toolcall.BlockedKey:
+		return "approver's key is unknown"
 	case toolcall.NotBlocked:
 	}
 	return reveal.Line(string(c.Blocked))

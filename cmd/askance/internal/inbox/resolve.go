@@ -38,7 +38,7 @@ const (
 )
 
 func canResolve(c *toolcall.Call) bool {
-	return c.CanResolve() && c.Blocked != toolcall.BlockedClock
+	return c.CanResolve() && c.BlockedReason == ""
 }
 
 // resolve opens the screen that resolves a call.

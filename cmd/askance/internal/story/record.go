@@ -221,7 +221,7 @@ func outputLine(o message.Content) string {
 func BlockedDetail(c *toolcall.Call) string {
 	why := term.SafeLine(asked.WhyBlocked(c))
 	switch c.Blocked {
-	case toolcall.NotBlocked, toolcall.BlockedClock: // its reason has a hint
+	case toolcall.NotBlocked, toolcall.BlockedClock, toolcall.BlockedKey: // its reason has a hint
 		return why
 	case toolcall.BlockedReturned:
 		return why + ": correct the worker, then resolve it"
