@@ -167,14 +167,6 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 	return revoked, revoked.Reason, err
 }
 
-// currentKeys returns the keys with which approvers sign now, or nil if this engine knows none.
-func (at *attempts) currentKeys() toolcall.ApproverKeys {
-	if at.cfg.approverKeys == nil {
-		return nil
-	}
-	return at.cfg.approverKeys()
-}
-
 // loseAttempt gives up an attempt whose owner is silent, or does not stop. If the owner is silent, an
 // idempotent call is retried with the same key; any other call has an unknown outcome.
 func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call, silent bool) error {

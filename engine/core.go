@@ -219,6 +219,14 @@ func (c *core) toolNamed(name string) Tool {
 	return Tool{}.withDefaults()
 }
 
+// currentKeys returns the keys with which approvers sign now, or nil if this engine knows none.
+func (c *core) currentKeys() toolcall.ApproverKeys {
+	if c.cfg.approverKeys == nil {
+		return nil
+	}
+	return c.cfg.approverKeys()
+}
+
 // selfPrincipal is the engine as a principal, for what timers and the policy do.
 func (c *core) selfPrincipal() toolcall.Principal {
 	return toolcall.Principal{Role: toolcall.RoleEngine, Name: c.cfg.id, Auth: "in-process"}

@@ -98,7 +98,7 @@ func New(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, o
 	attempts := &attempts{core: c, replies: e.replies}
 	e.responses = &approve.Responses{Parts: approve.Parts{
 		Space: space, Self: c.selfPrincipal(), View: c.view, Judge: c.judge, Standing: c.standing,
-		Snapshot: c.snapshotWith, Update: c.updateSeen, Begin: attempts.beginAllowed, Groups: c.groupsOf, Keys: c.cfg.approverKeys,
+		Snapshot: c.snapshotWith, Update: c.updateSeen, Begin: attempts.beginAllowed, Groups: c.groupsOf, Keys: c.currentKeys,
 	}}
 	decider := &decider{core: c, attempts: attempts}
 	batches := &batches{core: c, decider: decider}

@@ -71,7 +71,7 @@ func (c *core) logDecision(w Written) {
 		at = append(at, "trace_id", id)
 	}
 	if call.State == message.ToolCallAsking && verdict == string(toolcall.CauseVote) {
-		at = append(at, "missing", missingApprovals(call))
+		at = append(at, "missing", c.missingApprovals(call))
 	}
 	seen := call.Redacted()
 	summary, _ := c.summarizeCall(call, seen)
@@ -79,8 +79,9 @@ func (c *core) logDecision(w Written) {
 }
 
 // missingApprovals returns how many more approvals an open request needs.
-func missingApprovals(c *toolcall.Call) (n int) {
-	for _, p := range c.Tally().Parts {
+func (c *core) missingApprovals(call *toolcall.Call) (n int) {
+	tally, _ := c.currentKeys().Tally(call, time.Now())
+	for _, p := range tally.Parts {
 		n += p.Missing
 	}
 	return n

@@ -283,6 +283,7 @@ func (c *core) showCall(call *toolcall.Call, all bool) *toolcall.Call {
 	}
 	seen = seen.Clone()
 	seen.InPhase = call.Phase()
+	c.currentKeys().MarkVotes(seen, store.JournalTime())
 	seen.Summary, seen.Risk = c.summarizeCall(call, redacted)
 	return seen
 }

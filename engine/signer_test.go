@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
+	phrases "github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -333,6 +336,23 @@ func (w *signedWorld) shown() *toolcall.Call {
 	return l.Calls[0]
 }
 
+// wantMissing checks what every reply says of the open request: an approval of a removed key does not
+// count, and the reply says why.
+func (w *signedWorld) wantMissing(n int) {
+	w.Helper()
+	show, err := w.as(toolcall.RoleApprover, "cy").Show(w.Context(), toolcall.ShowRequest{Key: w.call.Key})
+	wantNoErr(w.T, err)
+	for from, c := range map[string]*toolcall.Call{"list": w.shown(), "show": show.Call, "hint": w.eng.Show(w.after(0))} {
+		waiting, _ := c.Waiting(time.Now())
+		if waiting.Parts[0].Missing != n || phrases.Needs(c)[0] != fmt.Sprintf("%d of 2 from any approver%s", 2-n, map[int]string{1: ": bob (in process)"}[n]) || !strings.Contains(phrases.Votes(c, time.Now())[0], "does not count: this engine does not know the key") {
+			w.Errorf("%s: %d approvals are missing, want %d: %q, %q", from, waiting.Parts[0].Missing, n, phrases.Needs(c), phrases.Votes(c, time.Now()))
+		}
+	}
+	if last, err := w.journal.Last(w.Context(), w.call.Key); err != nil || slices.ContainsFunc(last.Record.Call.Votes, func(v toolcall.Vote) bool { return v.Void != "" }) {
+		w.Errorf("the journal has the mark of a reply: %v", err)
+	}
+}
+
 func (w *signedWorld) wantStart(want error) {
 	w.Helper()
 	if _, err := w.as(toolcall.RoleWorker, "w").Start(w.Context(), toolcall.StartRequest{Key: w.call.Key, Attempt: 1, Claim: "x"}); !errors.Is(err, want) {
@@ -356,8 +376,10 @@ func TestRemovedApproverKey(t *testing.T) {
 		"others approve": func(w *signedWorld) {
 			w.approve("ann", 1, asking)
 			delete(w.keys, "ann")
+			w.wantMissing(2)
 			w.after(time.Minute) // until then, another engine could know the key
 			w.approve("bob", 2, asking)
+			w.wantMissing(1)
 			w.approve("cy", 3, submitted)
 			if n := len(w.after(0).Attempt.Grant.Approvals); n != 2 {
 				w.Errorf("the grant names %d approvals", n)

@@ -196,7 +196,7 @@ func isSameRequirement(r, o *Requirement) bool {
 
 func isSameVote(v, o Vote) bool {
 	return v.ID == o.ID && v.Kind == o.Kind && v.By == o.By && v.At == o.At && v.Digest == o.Digest && v.Edited == o.Edited && v.Feedback == o.Feedback && isSameList(v.Groups, o.Groups) && v.GroupsFrom == o.GroupsFrom &&
-		v.Step == o.Step && v.Made == o.Made && v.Note == o.Note && v.To == o.To && areSame(v.Signature, o.Signature, isSameValue) && isSameList(v.Rules, o.Rules) && v.Remember == o.Remember
+		v.Step == o.Step && v.Made == o.Made && v.Note == o.Note && v.To == o.To && areSame(v.Signature, o.Signature, isSameValue) && isSameList(v.Rules, o.Rules) && v.Remember == o.Remember && v.Void == o.Void
 }
 
 func isSameAttempt(a, o Attempt) bool {

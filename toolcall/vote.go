@@ -51,6 +51,9 @@ type Vote struct {
 	Rules []message.PermissionRule `json:"rules,omitzero"`
 	// Remember is what this approval wants remembered with terms.
 	Remember *StandingTerms `json:"remember,omitzero"`
+	// Void says why the approval does not count with the keys of now. It is set in replies
+	// and never stored.
+	Void string `json:"void,omitzero"`
 }
 
 // On reports whether the vote applies to the approval request with this digest.
@@ -75,7 +78,7 @@ func (c *Call) VoteOf(name string) (Vote, bool) {
 // become more careful, never less, so an old response sent again changes nothing.
 // They can sign again when their signature has ended.
 func (v Vote) CanRevise(kind ResponseKind, edits bool, now time.Time) bool {
-	return kind == ResponseReject || v.Kind == ResponseApprove && (edits || kind != ResponseApprove || v.HasEnded(now))
+	return kind == ResponseReject || v.Kind == ResponseApprove && (edits || kind != ResponseApprove || v.Void != "" || v.HasEnded(now))
 }
 
 // HasEnded reports whether the signature of the vote has ended: then the vote approves nothing.
@@ -139,6 +142,19 @@ func (k ApproverKeys) Tally(c *Call, now time.Time) (t Tally, why error) {
 	return t, why
 }
 
+// MarkVotes sets Void of the votes on a call that has not begun. The call is the caller's own copy.
+func (k ApproverKeys) MarkVotes(c *Call, now time.Time) {
+	if !c.Open() || c.Started() {
+		return
+	}
+	c.Votes = slices.Clone(c.Votes)
+	for i, v := range c.Votes {
+		if err := v.CheckSignature(k, now); err != nil && v.On(c.Digest) {
+			c.Votes[i].Void = message.AsError("", err).What
+		}
+	}
+}
+
 // CheckSignature returns why the signature of an approval does not count now, or nil if it counts or
 // there is none. keys are the approvers' current keys, or nil if they are not known here. The error is
 // CodeUnavailable if the key is unknown here: another engine, with a newer directory, may know it.
@@ -165,7 +181,7 @@ func (r Requirement) Tally(votes []Vote, digest string, step int, counts ...func
 	}
 	t.Approvals = last[:0]
 	for _, v := range last {
-		if v.Kind != ResponseApprove || v.HasEnded(now) || !r.isCounted(v) || !isCountedBy(counts, v) {
+		if v.Kind != ResponseApprove || v.Void != "" || v.HasEnded(now) || !r.isCounted(v) || !isCountedBy(counts, v) {
 			continue
 		}
 		accepted := false

@@ -302,7 +302,7 @@ func votesOf(c *toolcall.Call) []vote {
 	out := make([]vote, 0, len(c.Votes))
 	for _, v := range c.Votes {
 		out = append(out, vote{
-			Name: v.By.Name, Said: asked.Said(v), Words: v.Feedback + v.Note, Auth: asked.Authenticated(v.By.Auth), At: v.At,
+			Name: v.By.Name, Said: asked.Said(v) + asked.Uncounted(v), Words: v.Feedback + v.Note, Auth: asked.Authenticated(v.By.Auth), At: v.At,
 			Good: v.Kind == toolcall.ResponseApprove || v.Kind == toolcall.ResponseRespond, Bad: v.Kind == toolcall.ResponseReject, Earlier: !v.On(c.Digest),
 		})
 	}

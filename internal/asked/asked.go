@@ -153,6 +153,7 @@ func Votes(c *toolcall.Call, now time.Time) []string {
 		if !v.On(c.Digest) {
 			text += ", for an earlier request"
 		}
+		text += Uncounted(v)
 		if words := v.Feedback + v.Note; words != "" { // a vote has one of them
 			text += ": " + words
 		}

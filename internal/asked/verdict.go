@@ -70,6 +70,14 @@ func Said(v toolcall.Vote) string {
 	return string(v.Kind)
 }
 
+// Uncounted adds to a vote why it does not count, or nothing if it does. It is not revealed.
+func Uncounted(v toolcall.Vote) string {
+	if v.Void == "" {
+		return ""
+	}
+	return ", which does not count: " + v.Void
+}
+
 func from(name string) string {
 	if name == "" {
 		return ""

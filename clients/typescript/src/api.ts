@@ -1751,6 +1751,8 @@ export interface Vote {
   step?: number;
   /** for delegate: who should respond */
   to?: string;
+  /** Void says why the approval does not count with the keys of now. It is set in replies and never stored. */
+  void?: string;
 }
 
 /** WaitReply contains the current state; Done says whether the wait is over. */

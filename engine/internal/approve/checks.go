@@ -171,15 +171,7 @@ func checkSignature(r *response) error {
 	if r.vote.Signature == nil {
 		return decide.ForbiddenError("this approval request needs your own signature", "approve it with --sign-key, or ask an approver who has a key")
 	}
-	return r.vote.Signature.Verify(r.currentKeys(), r.call.Digest, r.voter.by.Name, r.vote.At)
-}
-
-// currentKeys returns the keys with which approvers sign now, or nil if this engine knows none.
-func (s *Responses) currentKeys() toolcall.ApproverKeys {
-	if s.Keys == nil {
-		return nil
-	}
-	return s.Keys()
+	return r.vote.Signature.Verify(r.Keys(), r.call.Digest, r.voter.by.Name, r.vote.At)
 }
 
 func checkRules(_ context.Context, r *response) error {
@@ -200,7 +192,7 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 // Repeating a vote changes nothing, unless a signature counts that did not count before, or for longer.
 func checkLastWord(_ context.Context, r *response) error {
 	last, voted := r.call.VoteOf(r.vote.By.Name)
-	keys := r.currentKeys()
+	keys := r.Keys()
 	tally, _ := keys.Tally(r.call, r.vote.At)
 	approvesAgain := r.vote.Kind == toolcall.ResponseApprove && last.Kind == r.vote.Kind
 	signsLonger := r.vote.Signature != nil && last.Signature != nil && r.vote.Signature.Until.After(last.Signature.Until)
@@ -296,7 +288,7 @@ func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*too
 	by.Role = toolcall.RoleApprover
 	v, at := s.newVoter(by), store.JournalTime()
 	v.lookUpGroups(ctx)
-	keys := s.currentKeys()
+	keys := s.Keys()
 	return func(c *toolcall.Call) bool {
 		last, said := c.VoteOf(by.Name)
 		counts := said && last.CheckSignature(keys, at) == nil

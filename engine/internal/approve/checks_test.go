@@ -154,6 +154,7 @@ func TestChecks(t *testing.T) {
 			}
 			s := &Responses{Parts: Parts{
 				Space: "x", View: v, Standing: standing.New(standing.Parts{}),
+				Keys: func() toolcall.ApproverKeys { return nil },
 				Groups: func(context.Context, toolcall.Principal) ([]string, string, error) {
 					return nil, "", errors.New("no directory")
 				},

@@ -35,7 +35,7 @@ type Parts struct {
 	Begin func(m *toolcall.Machine) error
 	// Groups returns a person's groups, and where they come from.
 	Groups func(ctx context.Context, by toolcall.Principal) (groups []string, source string, err error)
-	// Keys returns the keys with which approvers sign. It may be nil.
+	// Keys returns the keys with which approvers sign now, or nil if this engine knows none.
 	Keys func() toolcall.ApproverKeys
 }
 
@@ -112,7 +112,7 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	}
 	after := c.Clone()
 	after.Votes = append(slices.Clone(c.Votes), r.vote)
-	keys := s.currentKeys()
+	keys := s.Keys()
 	tally, err := keys.Tally(after, r.vote.At)
 	switch {
 	case tally.Agreed:

@@ -1509,6 +1509,7 @@ class Vote(_Vote, total=False):
     signature: ApproverSignature
     step: int
     to: str
+    void: str
 
 
 class WaitReply(TypedDict):
