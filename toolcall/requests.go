@@ -167,7 +167,7 @@ type ListRequest struct {
 	Sessions []message.SessionID `json:"session_ids,omitzero"`
 	Rules    []string            `json:"rules,omitzero"` // the rule that decided
 	// Words must all occur in the ids, tool, summary, input, agent, runtime or rule of the
-	// call, as the reader may see them, ignoring case.
+	// call, or in the ids of its parent, as the reader may see them, ignoring case.
 	Words string `json:"words,omitzero"`
 	// Mine selects open approval requests to which the reader can respond and has not.
 	Mine  bool      `json:"mine,omitzero"`

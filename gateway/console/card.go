@@ -42,6 +42,9 @@ type card struct {
 	NextStep time.Time
 	NextWho  string
 	Agent    string
+	For      string // see row
+	Parent   string // address of the call within which it was made
+	Inner    string // address of a search for all calls within that one
 	Why      []string
 	Values   []value // that the deciding rule read
 	Rule     string
@@ -201,7 +204,11 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
 		Agent: agentOf(call), Rule: asked.Rule(call), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
 		Steps: stepsOf(shown.History), Blocked: blockedText(call), ExplainAt: address(k, base, "explain", "1"),
-		Timeline: pathTimeline + "?" + formKey(k),
+		For: parentAgentOf(call), Timeline: pathTimeline + "?" + formKey(k),
+	}
+	if in := call.Parent; in != nil {
+		c.Parent = address(toolcall.Key{Session: in.Session, Reply: in.Reply, Call: in.Call}, base)
+		c.Inner = withParams(pathFind, url.Values{"q": {strings.Join([]string{string(in.Session), string(in.Reply), string(in.Call)}, " ")}})
 	}
 	if spans, marks := spansOf(shown, c.Now); len(spans) > 0 {
 		c.Chart = drawGantt("Where the call was", []ganttCall{{ganttRow{Name: reveal.Line(call.Tool)}, spans, marks}}, true)

@@ -409,3 +409,26 @@ func TestSeededInbox(t *testing.T) {
 	b.click(`#bar [data-do="resolve"]`)
 	b.see("Resolve the call")
 }
+
+// A request of a sub-agent says for which agent it asks, and links to the call that started it and to
+// all calls within that one.
+func TestSubAgent(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	outer := w.A.ProposeAs("planner", "s1", "r1", "outer", gatewaytest.Lookup, `{}`).Key
+	for _, id := range []message.CallID{"first", "second"} {
+		if _, err := w.A.Client(gatewaytest.Bot).Propose(t.Context(), toolcall.ProposeRequest{
+			Session: "s2", Reply: "r1", Agent: "researcher", Parent: &toolcall.ParentKey{Session: outer.Session, Reply: outer.Reply, Call: outer.Call},
+			Calls: []message.ToolCallBlock{{ID: id, Name: gatewaytest.Pay, Input: gatewaytest.PayInput, State: message.ToolCallPending}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.A.Ask("s2", "r2", "outside")
+	b.goTo("/inbox")
+	b.see("researcher for planner · s2", "within lookup for agent planner")
+	b.click(`.strip a[href^="/find"]`)
+	b.until(`document.querySelector("#title").innerText === "Search" && document.querySelectorAll("#calls a").length === 3`)
+	b.click(`#calls a:last-of-type`)
+	b.see("call outer")
+}

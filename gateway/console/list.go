@@ -90,6 +90,7 @@ type row struct {
 	Tool     string
 	Summary  string
 	Agent    string
+	For      string // the agent within whose call it was made, if that is another one
 	Session  string
 	Rule     string
 	Risk     []string
@@ -283,7 +284,7 @@ func (s *side) group() {
 func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected toolcall.Key, now time.Time) row {
 	r := row{
 		ID: domID(c.Key), Href: address(c.Key, f.Fields()), Key: formKey(c.Key), Order: orderOf(c, f), Tool: c.Tool, Summary: asked.Title(c),
-		Agent: agentOf(c), Session: string(c.Session), Rule: asked.Rule(c), Risk: c.Risk, State: stateOf(c), Selected: c.Key == selected, Asked: c.UpdatedAt,
+		Agent: agentOf(c), For: parentAgentOf(c), Session: string(c.Session), Rule: asked.Rule(c), Risk: c.Risk, State: stateOf(c), Selected: c.Key == selected, Asked: c.UpdatedAt,
 	}
 	switch f.Group {
 	case "tool":
@@ -332,6 +333,14 @@ func approvalsOf(c *toolcall.Call) string {
 }
 
 func agentOf(c *toolcall.Call) string { return cmp.Or(c.Agent, c.Runtime) }
+
+// parentAgentOf is the agent within whose call the call was made, or "" if it is the same.
+func parentAgentOf(c *toolcall.Call) string {
+	if p := c.Parent; p != nil && cmp.Or(p.Agent, p.Runtime) != agentOf(c) {
+		return cmp.Or(p.Agent, p.Runtime)
+	}
+	return ""
+}
 
 // urgency says how soon a request ends.
 func urgency(ends, now time.Time) string {

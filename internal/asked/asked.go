@@ -252,7 +252,7 @@ func Origin(c *toolcall.Call) string {
 		text += ", in the folder " + reveal.Line(c.Cwd)
 	}
 	if p := c.Parent; p != nil {
-		text += fmt.Sprintf(", within call %s of %s (session %s, depth %d)", reveal.Line(string(p.Call)), reveal.Line(p.Tool), reveal.Line(string(p.Session)), p.Depth)
+		text += fmt.Sprintf(", within call %s of %s (agent %s, session %s, depth %d)", reveal.Line(string(p.Call)), reveal.Line(p.Tool), reveal.Line(cmp.Or(p.Agent, p.Runtime)), reveal.Line(string(p.Session)), p.Depth)
 	}
 	return text
 }

@@ -198,8 +198,8 @@ func TestDefinitionAndParentAreShown(t *testing.T) {
 	if text := strings.Join(asked.Why(c), "\n"); !strings.Contains(text, "CHANGED") || !strings.Contains(text, "sha256:1") {
 		t.Errorf("a changed tool is shown as %q", text)
 	}
-	c.Parent = &toolcall.Parent{ParentKey: toolcall.ParentKey{Session: "s9", Call: "c\u202e7"}, Tool: "crawl", Depth: 1}
-	if text := asked.Origin(c); !strings.Contains(text, "within call c‹U+202E›7 of crawl (session s9, depth 1)") {
+	c.Parent = &toolcall.Parent{ParentKey: toolcall.ParentKey{Session: "s9", Call: "c\u202e7"}, Tool: "crawl", Runtime: "bot", Agent: "planner", Depth: 1}
+	if text := asked.Origin(c); !strings.Contains(text, "within call c‹U+202E›7 of crawl (agent planner, session s9, depth 1)") {
 		t.Errorf("the origin is %q", text)
 	}
 }

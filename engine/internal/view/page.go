@@ -143,5 +143,9 @@ func textOf(c *toolcall.Call, line func(c, shown *toolcall.Call) string) text {
 
 // joinText separates the parts by newlines, which no search word contains.
 func joinText(c *toolcall.Call, line string) string {
-	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, c.DecidingRule(), line}, "\n"))
+	parts := []string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, c.DecidingRule(), line}
+	if p := c.Parent; p != nil {
+		parts = append(parts, string(p.Session), string(p.Reply), string(p.Call))
+	}
+	return strings.ToLower(strings.Join(parts, "\n"))
 }
