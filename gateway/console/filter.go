@@ -124,6 +124,8 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 		shell
 		Words string
 		Found []row
+		Open  string // address of all open requests that match, if some are not among Found
+		Older string // the same of finished calls
 	}{shell: s, Words: words}
 	if words == "" {
 		return f.write(w, http.StatusOK, "find", view)
@@ -136,6 +138,7 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 	for _, r := range []toolcall.ListRequest{{Sort: toolcall.SortAge}, {All: true, Newest: true, Phases: []toolcall.Phase{toolcall.PhaseFinished}}} {
 		r.V, r.Words, r.Limit = 1, words, maxFound-len(view.Found)
 		if r.Limit == 0 {
+			view.Older = withParams(pathHistory, url.Values{"q": {words}})
 			break
 		}
 		page, err := c.List(ctx, r)
@@ -148,6 +151,12 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 		}
 		for _, call := range page.Calls {
 			view.Found = append(view.Found, rowOf(call, p, mine[call.Key], filter{Show: showOpen}, toolcall.Key{}, f.now()))
+		}
+		switch {
+		case r.All && page.Next != 0:
+			view.Older = withParams(pathHistory, url.Values{"q": {words}})
+		case page.Cursor != "":
+			view.Open = filter{Show: showOpen, Words: words}.listAddress()
 		}
 	}
 	return f.write(w, http.StatusOK, "find", view)

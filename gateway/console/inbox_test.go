@@ -432,3 +432,26 @@ func TestSubAgent(t *testing.T) {
 	b.click(`#calls a:last-of-type`)
 	b.see("call outer")
 }
+
+// A search that does not show all calls says where the others are.
+func TestFindMore(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	for i := range 13 {
+		w.A.Finished(w.A.Propose("s1", "r1", fmt.Sprint("done", i), gatewaytest.Echo, `{"to":"acme"}`).Key)
+	}
+	links := `[...document.querySelectorAll("#calls > a:not(:has(.pill))")].map((a) => a.getAttribute("href")).join(" ")`
+	for open, want := range []string{"/history?q=acme", "/history?q=acme", "/inbox?q=acme /history?q=acme"} {
+		for i := range 6 * open {
+			w.A.Ask("s1", fmt.Sprint("r", open), fmt.Sprint("open", i))
+		}
+		b.goTo("/find?q=acme")
+		if got := eval[string](b, links); got != want {
+			t.Errorf("with %d open requests: %q, want %q", 6*open, got, want)
+		}
+	}
+	b.goTo("/find?q=open+r1")
+	if got := eval[string](b, links); got != "" {
+		t.Errorf("a search that shows all links to %q", got)
+	}
+}
