@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Argument is a member or an item of arguments. It has a value, lines of text, or items. All
-// text in it is revealed.
+// Argument is a member or an item of arguments. It has a value, lines of text, or items; a text
+// that is itself JSON has a value and items. All text in it is revealed.
 type Argument struct {
 	Name  string // "" for arguments that are neither an object nor a list
 	Kind  string // string, number, boolean, null, object, array
@@ -53,7 +53,7 @@ func read(name string, data []byte, left *int) (a Argument, ok bool) {
 	case "array":
 		ok = a.items(data, left)
 	case "string":
-		ok = a.text(data)
+		ok = a.text(data, left)
 	default:
 		a.Value = reveal.Line(strings.TrimSpace(string(data)))
 	}
@@ -87,15 +87,30 @@ func (a *Argument) items(data []byte, left *int) bool {
 	return err == nil
 }
 
-func (a *Argument) text(data []byte) bool {
+func (a *Argument) text(data []byte, left *int) bool {
 	text, err := strictjson.Text(data)
 	if !strings.Contains(text, "\n") {
 		a.Value = `"` + reveal.Line(text) + `"`
+		a.Items = inner(text, left)
 		return err == nil
 	}
 	a.Lines = strings.Split(reveal.Text(text), "\n")
 	a.Value = Count(len(a.Lines), "line")
 	return err == nil
+}
+
+// inner returns what is in a text that is a JSON object or list, if left is enough for it.
+func inner(text string, left *int) []Argument {
+	if !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") || strictjson.Check([]byte(text), strictjson.MaxBytes(len(text)+1)) != nil {
+		return nil
+	}
+	rest := *left
+	a, ok := read("", []byte(text), &rest)
+	if !ok {
+		return nil
+	}
+	*left = rest
+	return a.Items
 }
 
 func (a *Argument) add(name string, data []byte, left *int) bool {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestArguments(t *testing.T) {
-	all, ok := asked.Arguments("{\"b\":1.10,\"a\":{\"x y\":\"<i>\",\"р\":\"\u202e\"},\"none\":[ ],\"no\":{ },\"list\":[true,\"p\\nq\\u001b\"],\"n\":9007199254740993}", 0)
+	all, ok := asked.Arguments("{\"b\":1.10,\"a\":{\"x y\":\"<i>\",\"р\":\"\u202e\"},\"none\":[ ],\"no\":{ },\"list\":[true,\"p\\nq\\u001b\"],\"n\":9007199254740993,\"json\":\"{\\\"a\\\":[1]}\",\"broken\":\"{\\\"a\\\"\",\"twice\":\"{\\\"a\\\":1,\\\"a\\\":2}\"}", 0)
 	var got []string
 	var walk func(depth string, all []asked.Argument)
 	walk = func(depth string, all []asked.Argument) {
@@ -33,7 +33,12 @@ no object {}
 list array 2 items
 .1 boolean true
 .2 string 2 linesp|q‹U+001B›
-n number 9007199254740993`
+n number 9007199254740993
+json string "{"a":[1]}"
+.a array 1 item
+..1 number 1
+broken string "{"a""
+twice string "{"a":1,"a":2}"`
 	if text := strings.Join(got, "\n"); !ok || text != want {
 		t.Errorf("the tree is\n%s\nwant\n%s", text, want)
 	}
@@ -42,6 +47,9 @@ n number 9007199254740993`
 	}
 	if all, ok := asked.Arguments(`[1,[2,3]]`, 4); !ok || len(all) != 2 {
 		t.Errorf("four items are %+v", all)
+	}
+	if all, ok := asked.Arguments(`{"a":"[1,2]","b":"[3,4]"}`, 4); !ok || len(all[0].Items) != 2 || all[1].Items != nil {
+		t.Errorf("texts with more items than are left are %+v", all)
 	}
 	for _, odd := range []string{`{"a":1,"a":2}`, `{`, "", `[1,[2,3,4]]`} {
 		if all, ok := asked.Arguments(odd, 4); ok || all != nil {
