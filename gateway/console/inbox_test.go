@@ -455,3 +455,23 @@ func TestFindMore(t *testing.T) {
 		t.Errorf("a search that shows all links to %q", got)
 	}
 }
+
+// What became of a response is on the screen, also below arguments that are longer than it.
+func TestOutcomeIsSeen(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.expect("503")
+	b.expect("507")
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Ship, `{"content":"`+strings.Repeat(`line\n`, 150)+`"}`).Key
+	b.goTo(callPath(k) + "&do=reject#act")
+	b.write("#feedback", "not today")
+	seen := `((r) => r.top >= 0 && r.bottom <= innerHeight)(document.querySelector("#flash .flash.%s").getBoundingClientRect())`
+	w.A.Break(gatewaytest.Full)
+	b.send()
+	b.until(fmt.Sprintf(seen, "bad"))
+	w.A.Break(gatewaytest.Works)
+	b.do(chromedp.Focus(chromedp.CSS("#feedback")))
+	b.send()
+	b.until(fmt.Sprintf(seen, "good"))
+	b.see("You rejected", "not today")
+}

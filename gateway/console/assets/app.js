@@ -243,8 +243,9 @@ async function send(form, submitter) {
   if (replied && !form.isConnected) for (const name of names) unsent.delete(name);
   ready();
   land();
-  const text = document.querySelector('#flash .flash')?.firstChild?.textContent;
-  if (text) say(text);
+  const outcome = document.querySelector('#flash .flash');
+  if (outcome) say(outcome.firstChild.textContent);
+  outcome?.scrollIntoView({ block: 'nearest' });
 }
 
 // Applies a filter: its fields are the address of the page.
