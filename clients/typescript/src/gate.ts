@@ -2,7 +2,7 @@
 import type { Call, Denial, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
 import { AskanceError, Conflict, invalidReply, messageOf, Unfinished } from "./errors.js";
 import { encodeID, type Transport } from "./http.js";
-import { canonicalize, parseStrict, writeJSON } from "./json.js";
+import { parseArguments, parseStrict, writeArguments, writeJSON } from "./json.js";
 import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js";
 
 /** The pause after a server ended a wait much too early, in milliseconds. */
@@ -74,8 +74,7 @@ export class Allowed {
 
   /** The approved arguments. This throws if JavaScript cannot hold a number exactly; use `inputText` then. */
   get input(): unknown {
-    canonicalize(this.inputText);
-    return JSON.parse(this.inputText);
+    return parseArguments(this.inputText);
   }
 
   /**
@@ -127,9 +126,9 @@ export function toOutput(value: unknown): Output {
 
 function writeInput(name: string, input: unknown): string {
   try {
-    return writeJSON(input ?? {});
+    return writeArguments(input);
   } catch (cause) {
-    throw new AskanceError(`cannot propose a call of ${name}: its arguments are no JSON (${messageOf(cause)})`, { code: "invalid", hint: "Use finite numbers, strings, booleans, lists and plain objects", cause });
+    throw new AskanceError(`cannot propose a call of ${name}: its arguments are no JSON (${messageOf(cause)})`, { code: "invalid", hint: "Use strings, booleans, lists, plain objects and numbers below 2^53, or pass JSON text", cause });
   }
 }
 

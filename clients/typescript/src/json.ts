@@ -107,13 +107,32 @@ function hasForm(v: unknown, inList: boolean): boolean {
 }
 
 /** Writes a value as JSON text, without members that are undefined and with 0 for -0. It refuses values without a JSON form. */
-export function writeJSON(value: unknown): string {
+export function writeJSON(value: unknown, check?: (v: unknown) => void): string {
   const text = JSON.stringify(value, function (this: unknown, name, v: unknown) {
     if (!hasForm(v, Array.isArray(this))) throw new TypeError(`the value ${name} has no JSON form`);
+    check?.(v);
     return v;
   });
   if (text === undefined) throw new TypeError("the value has no JSON form");
   return text;
+}
+
+/** Writes the arguments of a call. It refuses an integer that may have been another one before JavaScript read it. */
+export function writeArguments(value: unknown): string {
+  return writeJSON(value ?? {}, (v) => {
+    if (typeof v === "number" && Math.abs(v) >= 2 ** 53) throw inexact(String(v));
+  });
+}
+
+/** Reads the arguments of a call. It refuses a number that JavaScript would change, except for the last digits of a fraction. */
+export function parseArguments(text: string): unknown {
+  const check = (node: Node): void => {
+    if (node.kind === "number") canonicalNumber(node.text, false);
+    else if (node.kind === "array") node.items.forEach(check);
+    else if (node.kind === "object") node.members.forEach(([, v]) => check(v));
+  };
+  check(parseStrict(text));
+  return JSON.parse(text);
 }
 
 /** Writes a value in the canonical form. Numbers that the form would change are refused. */
@@ -133,22 +152,22 @@ export function canonicalize(value: string | Node): string {
   }
 }
 
-function canonicalNumber(text: string): string {
+function canonicalNumber(text: string, isFloat = /[.eE]/.test(text)): string {
   const value = Number(text);
-  const integer = !/[.eE]/.test(text);
   const exact = value === 0
-    ? !/[1-9]/.test(text.split(/[eE]/)[0] ?? "")
-    : Number.isFinite(value) && (!integer || Math.abs(value) < 2 ** 53 || positional(value) === text);
-  if (!exact) throw new RangeError(`the number ${text.slice(0, 40)} cannot be represented exactly; send it as a string`);
+    ? digitsOf(text) === ""
+    : Number.isFinite(value) && (isFloat || Math.abs(value) < 2 ** 53 || digitsOf(String(value)) === digitsOf(text));
+  if (!exact) throw inexact(text);
   return String(value === 0 ? 0 : value);
 }
 
-/** The shortest digits of a large number, without an exponent. */
-function positional(value: number): string {
-  const [mantissa = "", exponent] = String(value).split("e+");
-  if (exponent === undefined) return mantissa;
-  const [whole = "", fraction = ""] = mantissa.split(".");
-  return whole + fraction.padEnd(Number(exponent), "0");
+/** The digits of a number without sign, point, exponent and zeros at its ends. */
+function digitsOf(text: string): string {
+  return (text.split(/[eE]/)[0] ?? "").replace(/[-.]/g, "").replace(/^0+|0+$/g, "");
+}
+
+function inexact(text: string): RangeError {
+  return new RangeError(`the number ${text.slice(0, 40)} cannot be represented exactly; send it as a string`);
 }
 
 /** The member of an object; undefined if it is absent or the node is not an object. */

@@ -3,7 +3,7 @@ import type { EngineKeysReply, HeartbeatReply, ResultReply } from "./api.js";
 import { AskanceError, Forbidden, messageOf, misconfigured } from "./errors.js";
 import { toOutput } from "./gate.js";
 import type { Transport } from "./http.js";
-import { canonicalize, integer, member, text, type Node } from "./json.js";
+import { integer, member, parseArguments, text, type Node } from "./json.js";
 import { checkStart, checkTask, followKeys, randomID, readKnownKeys, readTime, type CallKey, type Checked, type KeySet, type KnownKeys } from "./proof.js";
 
 /** One attempt of a call, as a tool sees it. */
@@ -310,8 +310,7 @@ export class Worker {
     };
     let ran = false;
     try {
-      canonicalize(task.input); // a number that JavaScript would change is not what was approved
-      const input = JSON.parse(task.input) as never;
+      const input = parseArguments(task.input) as never; // a number that JavaScript would change is not what was approved
       const value = await tool.run(input, { call: task.key, attempt: own.attempt, inputText: task.input, idempotencyKey: task.idempotencyKey, signal, progress });
       ran = true;
       return { output: toOutput(value), state: "success" };

@@ -160,6 +160,11 @@ test("exact arguments: a large integer is not rounded", async () => {
   const outcome = allowed(await gate.call("look", text, { id: "c" }));
   assert.equal(outcome.inputText, text);
   assert.throws(() => outcome.input, /9007199254740993 cannot be represented exactly/);
+  for (const [n, readable] of [["9007199254740993.0", false], ["1.00000000000000000001e17", false], ["-90071992547409930e-1", false], ["1e-400", false], ["1e300", true], ["9007199254740992", true], ["0.10000000000000000001", true]] as const) {
+    const call = allowed(await gate.call("look", `{"n":[${n}]}`, { id: n }));
+    if (readable) assert.deepEqual(call.input, { n: [Number(n)] });
+    else assert.throws(() => call.input, /cannot be represented exactly/, n);
+  }
   await assert.rejects(outcome.run(() => assert.fail("it ran with another number")), RangeError);
   assert.equal((await show(outcome.call)).result?.state, "error");
 });
@@ -196,7 +201,7 @@ test("a result that is not JSON, and one that cannot be reported: the model is t
 
 test("arguments that JSON would change are not proposed", async () => {
   const gate = server.client("bot").gate("no-json", "r");
-  for (const n of [NaN, -Infinity, 1n, new Set([1]), () => 1, [undefined], new Error("lost"), /a/, Promise.resolve(1), Symbol("a"), new Number(NaN)]) {
+  for (const n of [NaN, -Infinity, 1n, new Set([1]), () => 1, [undefined], new Error("lost"), /a/, Promise.resolve(1), Symbol("a"), new Number(NaN), 2 ** 53, -1e30]) {
     await assert.rejects(gate.propose([{ name: "look", input: { n } }]), { code: "invalid", message: /arguments are no JSON/ });
   }
 });

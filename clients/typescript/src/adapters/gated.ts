@@ -2,7 +2,7 @@
 import type { ParentKey, ToolDefinition } from "../api.js";
 import type { Client } from "../client.js";
 import { messageOf } from "../errors.js";
-import { writeJSON } from "../json.js";
+import { writeArguments } from "../json.js";
 import { sha256 } from "../proof.js";
 
 /** Settings of every adapter. */
@@ -91,7 +91,7 @@ export async function deriveReply(messages: unknown): Promise<string> {
 /** Writes arguments as JSON text. A value without a JSON form is refused: people would see other arguments than the tool. */
 export function inputTextOf(tool: string, input: unknown): string {
   try {
-    return writeJSON(input ?? {});
+    return writeArguments(input);
   } catch (cause) {
     throw new AdapterError(`the arguments of ${tool} are no JSON: ${messageOf(cause)}`, { cause });
   }
