@@ -3,7 +3,7 @@ import type { Call, Problem } from "./api.js";
 /** What went wrong. Programs branch on `code`, which comes from the server or this client. */
 export class AskanceError extends Error {
   override readonly name: string = "AskanceError";
-  /** The code: the server's (gateway/api/API.md), `invalid_reply`, `unfinished` or `misconfigured`. */
+  /** The code: the server's (gateway/api/API.md), `invalid_reply`, `unfinished`, `untrusted` or `misconfigured`. */
   readonly code: string;
   /** The HTTP status; 0 if there was no reply. */
   readonly status: number;

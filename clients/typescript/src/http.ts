@@ -3,10 +3,11 @@ import { operations } from "./api.js";
 import { AskanceError, errorOf, invalidReply, messageOf, misconfigured, Unavailable } from "./errors.js";
 import { parseStrict, type Node } from "./json.js";
 import { randomID } from "./proof.js";
+import { socketFetch } from "./socket.js";
 
 /** The server's URL and the client's credentials. */
 export interface ClientOptions {
-  /** The server's URL; default: `ASKANCE_URL`, else `http://127.0.0.1:8787`. */
+  /** The server's URL, or `unix:///path` of its Unix socket; default: `ASKANCE_URL`, else `http://127.0.0.1:8787`. */
   url?: string;
   /** The bearer token; default: `ASKANCE_TOKEN`. A server without tokens needs none. */
   token?: string;
@@ -97,14 +98,18 @@ export class Transport {
   readonly #token: string;
   readonly #retryFor: number;
   readonly #fetch: typeof fetch;
+  readonly #base: string;
 
   constructor(options: ClientOptions) {
     this.url = (options.url ?? variable("ASKANCE_URL") ?? "http://127.0.0.1:8787").replace(/\/+$/, "");
-    if (!isUsable(this.url)) throw misconfigured(`the URL ${JSON.stringify(this.url)} cannot be used`, "Give the URL of the server, such as https://askance.example");
+    const socket = /^unix:\/\/(\/[^\0]+)$/.exec(this.url)?.[1];
+    this.#base = socket ? "http://localhost" : this.url;
+    if (!isUsable(this.#base)) throw misconfigured(`the URL ${JSON.stringify(this.url)} cannot be used`, "Give the URL of the server, such as https://askance.example or unix:///path");
+    if (socket && options.fetch) throw misconfigured("a fetch of your own cannot use a Unix socket", "Leave out fetch, or give an http or https URL");
     this.#token = options.token ?? variable("ASKANCE_TOKEN") ?? "";
     if (!/^[\x21-\x7e]*$/.test(this.#token)) throw misconfigured("the token has characters that no token has", "Copy what askance token create prints");
     this.#retryFor = options.retryFor ?? 30_000;
-    this.#fetch = options.fetch ?? ((input, init) => globalThis.fetch(input, init));
+    this.#fetch = options.fetch ?? (socket ? socketFetch(socket) : (input, init) => globalThis.fetch(input, init));
     this.clock = options.clock ?? systemClock;
   }
 
@@ -181,11 +186,11 @@ export class Transport {
       throw new AskanceError(`cannot ${does}: the body has ${size} bytes, the limit is ${largestBody}`, { code: "too_large", status: 413, hint: "Store large data elsewhere and send a reference" });
     }
     try {
-      return await this.#fetch(`${this.url}${place}${query && `?${query}`}`, {
+      return await this.#fetch(`${this.#base}${place}${query && `?${query}`}`, {
         method, headers, redirect: "manual", ...(signal ? { signal } : {}), ...(body === undefined ? {} : { body }),
       });
     } catch (cause) {
-      throw this.#silent(does, cause);
+      throw cause instanceof AskanceError ? cause : this.#silent(does, cause);
     }
   }
 

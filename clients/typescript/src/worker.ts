@@ -32,7 +32,7 @@ export interface WorkerTool<In = never> {
 export interface WorkerOptions {
   /**
    * The public keys of the engines: the text of the file engine.pub, or `ed25519:…`. A worker
-   * follows their successors. `"server"` trusts the server's keys, over TLS or on loopback.
+   * follows their successors. `"server"` trusts the server's keys, over TLS, a Unix socket or on loopback.
    */
   engineKeys: readonly string[] | "server";
   /** How many calls of each tool run at the same time; default 1. */
@@ -89,7 +89,7 @@ export class Worker {
     if (tools.length === 0) throw misconfigured("the worker has no tools", "Pass at least one");
     if (options.engineKeys === "server") {
       const { protocol, hostname } = new URL(transport.url);
-      if (protocol !== "https:" && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname)) {
+      if (!["https:", "unix:"].includes(protocol) && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname)) {
         throw misconfigured("the worker cannot take the engine keys from a server without TLS", "Pass the text of the file engine.pub as engineKeys");
       }
     } else if (!Array.isArray(options.engineKeys) || options.engineKeys.length === 0) {

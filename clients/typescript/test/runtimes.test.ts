@@ -15,6 +15,7 @@ import { type Setting, story, told } from "./story.js";
 const root = fileURLToPath(new URL("..", import.meta.url));
 let pages: Pages;
 let server: Server;
+let folder: string;
 const posted = new Map<string, (body: string) => void>();
 
 before(async () => {
@@ -35,16 +36,18 @@ before(async () => {
     }
   }).listen(0, "127.0.0.1");
   await once(pages, "listening");
-  server = await Server.start("--http-origin", origin("127.0.0.1"));
+  folder = mkdtempSync(join(tmpdir(), "askance-socket-"));
+  server = await Server.start("--http-origin", origin("127.0.0.1"), "--http-socket", join(folder, "s"));
 });
 after(async () => {
   pages.closeAllConnections();
   pages.close();
   await server.close();
+  rmSync(folder, { recursive: true });
 });
 
 const origin = (host: string) => `http://${host}:${(pages.address() as AddressInfo).port}`;
-const setting = (session: string): Setting => ({ url: server.url, tokens: server.tokens, engineKey: server.engineKey, session });
+const setting = (session: string, url = server.url): Setting => ({ url, tokens: server.tokens, engineKey: server.engineKey, session });
 
 const page = `<!doctype html><script type="module">
   const { path, setting } = JSON.parse(decodeURIComponent(location.search.slice(1)));
@@ -68,14 +71,17 @@ test("sources use only standard APIs", () => {
 
 test("Node.js", async () => {
   assert.deepEqual(await story(setting("node")), told);
+  assert.deepEqual(await story(setting("node-socket", `unix://${folder}/s`)), told);
 });
 
-for (const [name, args] of [["deno", ["run", "--no-config", "--no-lock", "--allow-net", "--allow-env"]], ["bun", ["run"]]] as const) {
+for (const [name, args] of [["deno", ["run", "--no-config", "--no-lock", "--allow-net", "--allow-env", "--allow-read", "--allow-write", "--allow-sys"]], ["bun", ["run"]]] as const) {
   test(name, () => {
-    const bin = join(root, "node_modules", ".bin", name);
-    const p = spawnSync(bin, [...args, join(root, "build", "run-story.js"), JSON.stringify(setting(name))], { encoding: "utf8", timeout: 60_000, env: { ...process.env, DENO_NO_UPDATE_CHECK: "1" } });
-    assert.equal(p.status, 0, `${p.stderr} ${p.error?.message ?? ""}`);
-    assert.deepEqual(JSON.parse(p.stdout), told);
+    for (const given of [setting(name), setting(`${name}-socket`, `unix://${folder}/s`)]) {
+      const bin = join(root, "node_modules", ".bin", name);
+      const p = spawnSync(bin, [...args, join(root, "build", "run-story.js"), JSON.stringify(given)], { encoding: "utf8", timeout: 60_000, env: { ...process.env, DENO_NO_UPDATE_CHECK: "1" } });
+      assert.equal(p.status, 0, `${given.url}: ${p.stderr} ${p.error?.message ?? ""}`);
+      assert.deepEqual(JSON.parse(p.stdout), told);
+    }
   });
 }
 

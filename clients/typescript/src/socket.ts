@@ -1,0 +1,84 @@
+// Requests over a Unix socket, with the modules of Node.js that Deno and Bun also have.
+import { AskanceError, misconfigured } from "./errors.js";
+
+interface Status {
+  mode: number;
+  uid: number;
+  isSymbolicLink(): boolean;
+}
+
+interface Incoming {
+  statusCode: number;
+  headers: Record<string, string | string[] | undefined>;
+}
+
+interface Outgoing {
+  once(event: "error", listener: (err: Error) => void): Outgoing;
+  end(body?: string): void;
+}
+
+/** What is used of the modules. */
+interface Modules {
+  "node:fs": { statSync(path: string): Status; lstatSync(path: string): Status; readlinkSync(path: string): string };
+  "node:http": { request(options: object, reply: (message: Incoming) => void): Outgoing };
+  "node:path": { posix: { join(...parts: string[]): string; resolve(...parts: string[]): string; normalize(path: string): string } };
+  "node:stream": { Readable: { toWeb(message: Incoming): ReadableStream<Uint8Array> } };
+}
+
+interface Process {
+  getBuiltinModule?: <Name extends keyof Modules>(name: Name) => Modules[Name];
+  geteuid?: () => number;
+}
+
+/** Returns a fetch that sends every request to a socket. */
+export function socketFetch(path: string): typeof fetch {
+  const { getBuiltinModule: load, geteuid } = (globalThis as { process?: Process }).process ?? {};
+  if (!load || !geteuid) throw misconfigured(`the Unix socket ${path} cannot be used here`, "Use Node.js 20.16 or later, Deno or Bun on a Unix system, or an http or https URL");
+  const user = geteuid();
+  return (input, init = {}) => new Promise((resolve, reject) => {
+    checkSocket(load, user, path);
+    const { pathname, search } = new URL(String(input));
+    const { method, headers, signal, body } = init;
+    const options = { socketPath: path, path: pathname + search, method, headers: { Host: "localhost", ...headers as Record<string, string> }, signal, agent: false };
+    load("node:http").request(options, (message) => {
+      const entries = Object.entries(message.headers).map(([name, value]) => [name, String(value)] as [string, string]);
+      const empty = [204, 205, 304].includes(message.statusCode);
+      resolve(new Response(empty ? null : load("node:stream").Readable.toWeb(message), { status: message.statusCode, headers: entries }));
+    }).once("error", reject).end(body as string | undefined);
+  });
+}
+
+/** Refuses a socket that another user could have put there while the server is down. */
+function checkSocket(load: NonNullable<Process["getBuiltinModule"]>, user: number, path: string): void {
+  const { join, normalize, resolve } = load("node:path").posix;
+  const fs = load("node:fs");
+  const refuse = (why: string, hint: string): never => {
+    throw new AskanceError(`cannot use the socket ${path}: ${why}`, { code: "untrusted", hint });
+  };
+  /** Checks the folders of a path up to its first symbolic link, and returns the path without that link. */
+  const follow = (at: string): string | undefined => {
+    const names = normalize(at).split("/").filter(Boolean);
+    let folder = "/";
+    for (const [i, name] of names.entries()) {
+      const file = join(folder, name);
+      const { mode } = fs.statSync(folder);
+      const status = find(file);
+      const isKept = (mode & 0o1000) !== 0 && i + 1 < names.length && status && [0, user].includes(status.uid);
+      if ((mode & 0o022) !== 0 && !isKept) refuse(`other users can write to ${folder} and put another one there`, "start askance serve with --http-socket in a folder that only its user can write");
+      if (!status) return undefined;
+      if (status.isSymbolicLink()) return join(resolve(folder, fs.readlinkSync(file)), ...names.slice(i + 1));
+      folder = file;
+    }
+    return undefined;
+  };
+  const find = (file: string): Status | undefined => {
+    try {
+      return fs.lstatSync(file);
+    } catch {
+      return undefined; // the request says that nothing is there
+    }
+  };
+  let at: string | undefined = path;
+  for (let links = 0; links < 40 && at !== undefined; links++) at = follow(at);
+  if (at !== undefined) refuse("it has too many symbolic links", "name the socket itself");
+}
