@@ -82,3 +82,6 @@ func AskStream(ctx context.Context, nc *nats.Conn, subject string) (deliver stri
 	_, deliver, err = askStream(ctx, nc, subject, nil)
 	return deliver, err
 }
+
+// LimitOutbox sets how many entries the bucket of an outbox may have.
+func LimitOutbox(o *Outbox, most uint64) { o.most = most }

@@ -13,14 +13,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
 	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -35,12 +33,16 @@ type Outbox struct {
 	j    *Journal
 	kv   jetstream.KeyValue
 	name string
+	most uint64 // entries of the bucket
 }
 
 // Limits of an outbox.
 const (
-	// outboxWait is how long a delivery may take before it is repeated.
-	outboxWait = 2 * time.Minute
+	// outboxWait is how long after its process died a delivery is repeated. A live process says
+	// each outboxBeat that it still delivers.
+	outboxWait, outboxBeat = 30 * time.Second, 10 * time.Second
+	// outboxNote is how often a process notes what a destination has received.
+	outboxNote = time.Minute
 	// outboxPending limits the unacknowledged event records of one destination,
 	// including those that wait to be repeated.
 	outboxPending = 10_000
@@ -48,6 +50,8 @@ const (
 	outboxAtOnce = 64
 	// outboxForgotten is when NATS forgets a destination that no process serves.
 	outboxForgotten = 30 * 24 * time.Hour
+	// outboxEntries limits the dead letters and used tokens of a space, to about 30 MB.
+	outboxEntries = 100_000
 	// kindOutbox marks the consumer of a destination.
 	kindOutbox = "outbox"
 	// MaxOutboxName is the maximum length of a destination's name.
@@ -80,7 +84,7 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	if err != nil {
 		return nil, jsapi.Error(op, "bucket "+name, err)
 	}
-	return &Outbox{j: j, kv: kv, name: name}, nil
+	return &Outbox{j: j, kv: kv, name: name, most: outboxEntries}, nil
 }
 
 // newDelivery returns the nth delivery of an event record.
@@ -114,16 +118,16 @@ func CheckOutboxName(name string) error {
 // followed, in order except for repeated ones, until ctx ends and every f has
 // returned; it returns the cause. f runs in up to 64 goroutines and must call Done
 // or Again for each delivery. NATS forgets a destination that no process has served for
-// thirty days.
+// thirty days. One whose consumer was deleted goes on where it was known to be.
 func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	const op = "follow the journal for a destination"
 	if err := CheckOutboxName(name); err != nil {
 		return err
 	}
-	failing := time.Now() // when it began to fail, or to say so
+	failing, last := time.Now(), outboxPlace{} // when it began to fail, or to say so
 	for pause := jsapi.FirstPause; ; pause = min(2*pause, jsapi.MaxPause) {
 		since := time.Now()
-		err := o.followOnce(ctx, name, f)
+		err := o.followOnce(ctx, name, &last, f)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -141,24 +145,21 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 	}
 }
 
-func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
-	c, err := o.j.store.js.CreateConsumer(ctx, o.j.store.stream, jetstream.ConsumerConfig{
-		Durable: outboxConsumer(name), Description: "askance deliveries to " + name,
-		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
-		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
-		FilterSubjects: outboxFilters(o.j.space), ReplayPolicy: jetstream.ReplayInstantPolicy,
-		Metadata: map[string]string{metaKind: kindOutbox, metaSpace: string(o.j.space)},
-	})
+func (o *Outbox) followOnce(ctx context.Context, name string, last *outboxPlace, f func(context.Context, toolcall.Delivery)) error {
+	c, err := o.openConsumer(ctx, name, last)
 	if err != nil {
 		return err
 	}
-	iter, err := c.Messages(jetstream.PullMaxMessages(outboxAtOnce))
+	iter, err := c.Messages(jetstream.PullMaxMessages(1)) // more would wait here without a sign of life
 	if err != nil {
 		return err
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer o.giveBack(iter)
+	noting, endNoting := context.WithCancel(ctx)
+	defer endNoting()
+	wg.Go(func() { o.notePlaces(noting, name, c, last) })
 	room := make(chan struct{}, outboxAtOnce)
 	for {
 		select {
@@ -181,179 +182,25 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 			_ = m.NakWithDelay(jsapi.MaxPause) // if lost, the message returns after outboxWait
 			continue
 		}
-		_ = m.InProgress() // its time begins now: it may have waited for a slow receiver's other messages
 		d := newDelivery(r, meta.NumDelivered, m)
-		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
+		wg.Go(func() {
+			defer func() { <-room }()
+			defer keepDelivering(m)()
+			f(ctx, d)
+		})
 	}
 }
 
-// Destination is a destination of webhooks that NATS stores deliveries for. No settings need
-// name it any more.
-type Destination struct {
-	Name string `json:"destination"`
-	// Waiting is how many event records it has not acknowledged.
-	Waiting uint64 `json:"waiting"`
-	// Served reports whether a process delivers to it, or did within the last two minutes.
-	Served bool `json:"served"`
-
-	// upTo is the last record up to which it has acknowledged all records.
-	upTo uint64
-}
-
-// Waiting is what a destination has not received.
-type Waiting struct {
-	Destination string
-	Records     uint64
-	Oldest      time.Time // when the first of these records was stored; zero: none waits
-}
-
-// ListWaiting returns what waits for each destination. It reads at most two records for each.
-func (j *Journal) ListWaiting(ctx context.Context) ([]Waiting, error) {
-	all, err := j.store.listDestinations(ctx)
-	out := make([]Waiting, 0, len(all))
-	for _, d := range all {
-		w := Waiting{Destination: d.Name, Records: d.Waiting}
-		for _, filter := range outboxFilters(j.space) {
-			if d.Waiting == 0 {
-				break
-			}
-			found, _, err := j.store.readPage(ctx, filter, d.upTo, 1)
-			if err != nil {
-				return nil, jsapi.Error("read destinations", "stream "+j.store.stream, err)
-			}
-			if len(found) > 0 && (w.Oldest.IsZero() || found[0].time.Before(w.Oldest)) {
-				w.Oldest = found[0].time
-			}
+// keepDelivering says that a delivery is in progress, until the returned function is called.
+func keepDelivering(m jetstream.Msg) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for sleep.For(ctx, outboxBeat) == nil {
+			_ = m.InProgress() // the next one may arrive
 		}
-		out = append(out, w)
-	}
-	return out, err
-}
-
-// outboxFilters are the subjects of the records that destinations get.
-func outboxFilters(space toolcall.SpaceID) []string {
-	return []string{bus.Subject{Space: space, Kind: bus.KindRecord}.String(), bus.Subject{Space: space, Kind: bus.KindWork}.String()}
-}
-
-// outboxConsumer is the name of the consumer of a destination.
-func outboxConsumer(destination string) string { return "h_" + destination }
-
-func destinationOf(c *jetstream.ConsumerInfo) Destination {
-	// A process whose 64 deliveries all wait for their receivers asks for no more meanwhile.
-	last := c.Delivered.Last
-	return Destination{
-		Name: strings.TrimPrefix(c.Name, outboxConsumer("")), Waiting: c.NumPending + uint64(c.NumAckPending), upTo: c.AckFloor.Stream,
-		Served: c.NumWaiting > 0 || last != nil && c.TimeStamp.Sub(*last) < outboxWait,
-	}
-}
-
-// listDestinations returns the destinations by name. A server of a cluster leaves out a consumer
-// whose leader does not answer, but lists its name: this is an error.
-func (s reader) listDestinations(ctx context.Context) ([]Destination, error) {
-	const op = "read destinations"
-	st, err := s.lookUpStream(ctx)
-	if err != nil {
-		return nil, jsapi.Error(op, "stream "+s.stream, err)
-	}
-	missing, names := map[string]bool{}, st.ConsumerNames(ctx)
-	for name := range names.Name() {
-		if strings.HasPrefix(name, outboxConsumer("")) {
-			missing[name] = true
-		}
-	}
-	if err := names.Err(); err != nil {
-		return nil, jsapi.Error(op, "stream "+s.stream, err)
-	}
-	out, list := []Destination{}, st.ListConsumers(ctx)
-	for c := range list.Info() {
-		if c.Cluster == nil || c.Cluster.Leader != "" { // without a leader, nothing else is known
-			delete(missing, c.Name)
-		}
-		if c.Config.Metadata[metaKind] == kindOutbox {
-			out = append(out, destinationOf(c))
-		}
-	}
-	if err := list.Err(); err != nil {
-		return nil, jsapi.Error(op, "stream "+s.stream, err)
-	}
-	for name := range missing {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the consumer " + errtext.Quote(name) + " of stream " + s.stream + " has no leader that answers", Hint: "try again"}
-	}
-	slices.SortFunc(out, func(a, b Destination) int { return cmp.Compare(a.Name, b.Name) })
-	return slices.CompactFunc(out, func(a, b Destination) bool { return a.Name == b.Name }), nil // a page is read again if one was left out
-}
-
-// spaceReader reads the journal of a space without opening it.
-func spaceReader(nc *nats.Conn, space toolcall.SpaceID) (reader, error) {
-	if err := bus.CheckSpace(space); err != nil {
-		return reader{}, err
-	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return reader{}, jsapi.Error("read destinations", "JetStream of this connection", err)
-	}
-	return reader{nc: nc, js: js, stream: bus.StreamName(space)}, nil
-}
-
-// FindDestination returns a destination of a space. It returns ErrNotFound if NATS stores no
-// deliveries for it, with the names of those for which it does.
-func FindDestination(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name string) (Destination, error) {
-	s, err := spaceReader(nc, space)
-	if err != nil {
-		return Destination{}, err
-	}
-	all, err := s.listDestinations(ctx)
-	if err != nil {
-		return Destination{}, err
-	}
-	var names []string
-	for _, d := range all {
-		if d.Name == name {
-			return d, nil
-		}
-		names = append(names, d.Name)
-	}
-	return Destination{}, noDestination(name, "NATS knows "+cmp.Or(strings.Join(names, ", "), "none"))
-}
-
-func noDestination(name, hint string) error {
-	return &message.Error{Code: message.CodeNotFound, Op: opForget, What: "there is no destination " + errtext.Quote(name), Hint: hint}
-}
-
-// CheckUnserved returns ErrState if a process serves the destination.
-func (d Destination) CheckUnserved() error {
-	if !d.Served {
-		return nil
-	}
-	return &message.Error{Code: message.CodeState, Op: opForget, What: "an engine serves the destination " + errtext.Quote(d.Name) + ", or did so within the last two minutes",
-		Hint: "remove it from the webhooks file of each engine of the space, restart the engines, and try again two minutes later"}
-}
-
-const opForget = "forget a destination"
-
-// ForgetDestination removes a destination, whose waiting deliveries are then never sent, and
-// which holds back no archive any more. It returns ErrState while a process serves the
-// destination, and ErrNotFound if there is none.
-func ForgetDestination(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name string) error {
-	d, err := FindDestination(ctx, nc, space, name)
-	if err != nil {
-		return err
-	}
-	if err := d.CheckUnserved(); err != nil {
-		return err
-	}
-	s, err := spaceReader(nc, space)
-	if err != nil {
-		return err
-	}
-	err = s.js.DeleteConsumer(ctx, s.stream, outboxConsumer(name))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return noDestination(name, "it was removed meanwhile")
-	}
-	if err != nil {
-		return jsapi.Error(opForget, "stream "+s.stream, err)
-	}
-	return nil
+	})
+	return func() { cancel(); wg.Wait() }
 }
 
 // giveBack stops reading and returns undelivered messages to the queue. If a message of it
@@ -393,7 +240,8 @@ func deadLetterKey(destination string, seq uint64) string {
 	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
 
-// AddDeadLetter keeps a failed delivery until RemoveDeadLetter.
+// AddDeadLetter keeps a failed delivery until RemoveDeadLetter. It returns ErrFull if the bucket has
+// too many entries: the delivery then stays due.
 func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error {
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
@@ -402,7 +250,14 @@ func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error
 	if err != nil {
 		return err
 	}
-	if _, err := o.kv.Put(ctx, deadLetterKey(l.Destination, l.Seq), b); err != nil {
+	bucket, err := o.kv.Status(ctx)
+	if err == nil && bucket.Values() >= o.most {
+		return &message.Error{Code: message.CodeFull, Op: "keep a failed delivery", What: fmt.Sprintf("the bucket %s has %d entries, the most that are kept", o.name, bucket.Values()), Hint: "retry or drop dead letters: askance webhooks list shows them"}
+	}
+	if err == nil {
+		_, err = o.kv.Put(ctx, deadLetterKey(l.Destination, l.Seq), b)
+	}
+	if err != nil {
 		return jsapi.Error("keep a failed delivery", "bucket "+o.name, err)
 	}
 	return nil
@@ -420,7 +275,7 @@ func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq u
 	} else if err != nil {
 		return jsapi.Error(op, "bucket "+o.name, err)
 	}
-	if err := o.kv.Purge(ctx, key); err != nil {
+	if err := o.kv.Purge(ctx, key, jetstream.PurgeTTL(time.Minute)); err != nil {
 		return jsapi.Error(op, "bucket "+o.name, err)
 	}
 	return nil

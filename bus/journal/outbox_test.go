@@ -130,6 +130,92 @@ func begun(t *testing.T, b *bustest.Bus, name string) {
 	}
 }
 
+// noted waits until it is stored up to which record a destination has received all.
+func noted(t *testing.T, b *bustest.Bus, name string, seq uint64) jetstream.KeyValue {
+	t.Helper()
+	kv, err := bustest.JetStream(t, b).KeyValue(t.Context(), journal.OutboxBucketName("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := kv.Watch(t.Context(), "at."+name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop() //nolint:errcheck // the end of the connection does so too
+	for {
+		select {
+		case e := <-w.Updates():
+			if e != nil && strings.Contains(string(e.Value()), fmt.Sprintf(`"seq":%d,`, seq)) {
+				return kv
+			}
+		case <-time.After(bustest.Patience):
+			t.Fatalf("the place of %s is not noted", name)
+		}
+	}
+}
+
+// A destination whose consumer was deleted goes on where it was, also in another process.
+func TestOutboxWithoutItsConsumer(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	before := bustest.MustAppend(t, j, bustest.CallRecord("f0", bustest.CallKey("c0"), message.ToolCallPending, "propose"), 0)
+	_, end := follow(t, openOutbox(t, j), "hook")
+	noted(t, b, "hook", before)
+	end()
+	if err := bustest.Stream(t, b).DeleteConsumer(t.Context(), "h_hook"); err != nil {
+		t.Fatal(err)
+	}
+	seq := bustest.MustAppend(t, j, bustest.CallRecord("f1", bustest.CallKey("c1"), message.ToolCallPending, "propose"), 0)
+	got, end := follow(t, openOutbox(t, j), "hook")
+	if d := handed(t, got); d.Record.Seq != seq {
+		t.Errorf("delivered %d, want %d", d.Record.Seq, seq)
+	}
+	// An engine that was cut off while the destination was forgotten knows the place itself.
+	kv := noted(t, b, "hook", before)
+	if err := kv.Purge(t.Context(), "at.hook"); err != nil {
+		t.Fatal(err)
+	}
+	if err := bustest.Stream(t, b).DeleteConsumer(t.Context(), "h_hook"); err != nil {
+		t.Fatal(err)
+	}
+	d := handed(t, got)
+	if d.Record.Seq != seq {
+		t.Errorf("delivered %d, want %d again", d.Record.Seq, seq)
+	}
+	if err := d.Again(0); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	third, _ := follow(t, openOutbox(t, j), "hook") // the consumer of this setting is taken as it is
+	handed(t, third)
+}
+
+// What a killed process held comes again soon.
+func TestOutboxOfAKilledProcess(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		nc := b.Conn("engine")
+		killed, err := journal.Open(t.Context(), nc, "test", b.Keys(), journal.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, end := follow(t, openOutbox(t, killed), "hook")
+		begun(t, b, "hook")
+		j := b.Journal("test")
+		bustest.MustAppend(t, j, bustest.CallRecord("f1", bustest.CallKey("c1"), message.ToolCallPending, "propose"), 0)
+		handed(t, first)
+		nc.Close()
+		end()
+		second, _ := follow(t, openOutbox(t, j), "hook")
+		select {
+		case <-second:
+		case <-time.After(40 * time.Second):
+			t.Error("the delivery of a killed process did not come again within 40 seconds")
+		}
+	})
+}
+
 // A record that waited for a slow receiver's other messages has its whole time for its own attempt.
 func TestOutboxOfASlowReceiver(t *testing.T) {
 	dir := bustest.Dir(t)
@@ -210,6 +296,10 @@ func TestOutboxLetters(t *testing.T) {
 	}
 	if got, err := o.DeadLetters(t.Context()); err != nil || len(got) != 2 {
 		t.Errorf("then there are %v, %v", got, err)
+	}
+	journal.LimitOutbox(o, 3) // two letters, and for a minute the mark of a removed one
+	if err := o.AddDeadLetter(t.Context(), letters[1]); !errors.Is(err, message.ErrFull) {
+		t.Errorf("one more dead letter than the bucket takes: %v", err)
 	}
 	for _, name := range []string{"", "a.b", "a*", ">", "a b", "ü", string(make([]byte, 65))} {
 		if err := o.AddDeadLetter(t.Context(), toolcall.DeadLetter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
