@@ -51,10 +51,12 @@ type Journal interface {
 	Durability() string
 }
 
-// AssumingJournal is a Journal that may not know its durability.
+// AssumingJournal is a Journal that may not know its durability, or what it had before.
 type AssumingJournal interface {
 	// WhyAssumed returns why Durability is only assumed, or "" if it is not.
 	WhyAssumed() string
+	// HasNewAnchor reports whether the journal had records but no anchor when it was opened.
+	HasNewAnchor() bool
 }
 
 // Snapshots stores what an engine knew of its journal at one sequence, so that the next

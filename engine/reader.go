@@ -306,7 +306,7 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 		Bundle: q.policy.Hash(), Tools: []string{}, Clocks: q.clocks.Readings(),
 	}
 	if j, ok := q.journal.(AssumingJournal); ok {
-		out.DurabilityWhy = j.WhyAssumed()
+		out.DurabilityWhy, out.AnchorNew = j.WhyAssumed(), j.HasNewAnchor()
 	}
 	for name := range q.tools {
 		out.Tools = append(out.Tools, name)

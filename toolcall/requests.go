@@ -332,8 +332,11 @@ type InfoReply struct {
 	// DurabilityWhy is why the engine assumes the weakest durability, if the server and its
 	// operator state none.
 	DurabilityWhy string `json:"durability_why,omitzero"`
-	Bundle        string `json:"bundle"` // the policy in force
-	PolicyErr     string `json:"policy_error,omitzero"`
+	// AnchorNew means that the journal had records but no anchor file when this engine started:
+	// only checkpoints show an earlier loss.
+	AnchorNew bool   `json:"anchor_new,omitzero"`
+	Bundle    string `json:"bundle"` // the policy in force
+	PolicyErr string `json:"policy_error,omitzero"`
 	// NotReady is why the engine takes no new calls now, or "".
 	NotReady string `json:"not_ready,omitzero"`
 	// Clocks are the clocks of workers and the journal that differ from the engine's.

@@ -22,6 +22,7 @@ type guard struct {
 	codec       codec
 	checkpoints checkpoints
 	anchor      *Anchor
+	newAnchor   bool // of a journal that already had records; set by Open
 	inspect     bool
 	health      func() error
 	asks        bool // health asks the server; otherwise its health is unknown
@@ -58,7 +59,7 @@ func (g *guard) settleAnchor(x *Exam, log *slog.Logger) error {
 	if found == anchorMade && !x.moved {
 		return g.anchor.noteCheckpoint(x.last.checkpoint)
 	}
-	if x.Last > 0 && log != nil {
+	if g.newAnchor = x.Last > 0 && found != anchorMade; x.Last > 0 && log != nil {
 		log.Warn("an anchor was created for a journal that already has records: only its checkpoints can show an earlier loss", "anchor", g.anchor.path, "records", x.Records, "signed", x.Signed)
 	}
 	return g.anchor.create(x.last.checkpoint, highMark{seq: x.Last, at: time.Now().UnixNano()})

@@ -186,6 +186,9 @@ func (j *Journal) WhyAssumed() string {
 	return ""
 }
 
+// HasNewAnchor implements engine.AssumingJournal.
+func (j *Journal) HasNewAnchor() bool { return j.guard.newAnchor }
+
 // Claim returns the durability with the reason for it.
 func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }
 

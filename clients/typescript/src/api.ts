@@ -797,6 +797,8 @@ export interface HistoryEntry {
 
 /** InfoReply describes the engine that answers. */
 export interface InfoReply {
+  /** AnchorNew means that the journal had records but no anchor file when this engine started: only checkpoints show an earlier loss. */
+  anchor_new?: boolean;
   blocked: number;
   /** the policy in force */
   bundle: string;

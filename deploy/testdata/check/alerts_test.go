@@ -86,6 +86,8 @@ func TestAlertsFire(t *testing.T) {
 		{"not signed", "AskanceJournalUnsigned", `askance_journal_unsigned_oldest_seconds{instance="a"} 0+60x30
 			askance_journal_unsigned_oldest_seconds{instance="b"} NaN NaN NaN`, 11},
 		{"signed each minute", "AskanceJournalUnsigned", `askance_journal_unsigned_oldest_seconds 60x30`, never},
+		{"a new anchor", "AskanceAnchorMissing", `askance_journal_anchor_new 0x3 1x20`, 4},
+		{"the same anchor", "AskanceAnchorMissing", `askance_journal_anchor_new 0x20`, never},
 		{"a receiver that is down", "AskanceWebhooksWait", `askance_webhook_oldest_seconds{destination="bot"} 0+60x90`, 71},
 		{"a receiver that is slow", "AskanceWebhooksWait", `askance_webhook_oldest_seconds{destination="bot"} 300x90`, never},
 		{"one in ten requests", "AskanceHTTPErrors", `askance_http_requests_total{route="/x", status="200"} 0+9x30

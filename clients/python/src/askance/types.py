@@ -670,6 +670,7 @@ class _InfoReply(TypedDict):
 class InfoReply(_InfoReply, total=False):
     """InfoReply describes the engine that answers."""
 
+    anchor_new: bool
     clocks: list[ClockReading]
     durability_why: str
     not_ready: str

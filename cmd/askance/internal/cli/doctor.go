@@ -179,6 +179,7 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	}
 	d.add("ready", levelOK, "the journal accepts new calls", "")
 	d.checkDurability(info)
+	d.checkAnchor(info)
 	if role == toolcall.RoleRuntime {
 		d.add("login", levelOK, env.cfg.As+" acts as runtime; the other checks need the login of a person", "for all checks, run askance doctor with the login of an auditor (askance creds add auditor NAME)")
 		return

@@ -72,3 +72,22 @@ func TestAuditKnowsTheAnchor(t *testing.T) {
 		t.Errorf("exit %d, %+v", r.code, rep.Findings)
 	}
 }
+
+// An anchor file that was removed is shown until the engine starts again with the new one.
+func TestRemovedAnchorIsShown(t *testing.T) {
+	parallel(t)
+	s := audited(t)
+	s.stop()
+	if err := os.RemoveAll(filepath.Join(s.data, "anchors")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		s = serveOn(t, s.data)
+		for _, command := range []string{"status", "doctor"} {
+			if r := run(t, command, "--data", s.data); strings.Contains(r.out, "no anchor file when the engine started") != want {
+				t.Errorf("%s, with the new anchor shown: %t\n%s%s", command, want, r.out, r.err)
+			}
+		}
+		s.stop()
+	}
+}

@@ -141,6 +141,9 @@ func statusText(env *environment, s *status, now time.Time) string {
 		paint = func(s string) string { return s }
 	}
 	t.row("durability", paint(term.SafeLine(durabilityMeaning(s.Info))))
+	if s.Info.AnchorNew {
+		t.row("anchor", out.Bad(newAnchorText))
+	}
 	t.row("policy", policyLine(env, s.Policy, now))
 	var phases []string
 	for _, p := range toolcall.Phases() {
@@ -264,4 +267,12 @@ func workersText(q toolcall.ActivityQueue, now time.Time) string {
 		text += fmt.Sprintf(" (%d %sseen in the last hour)", gone, more)
 	}
 	return text
+}
+
+const newAnchorText = "the journal had records but no anchor file when the engine started: only its checkpoints show an earlier loss"
+
+func (d *diagnosis) checkAnchor(info toolcall.InfoReply) {
+	if info.AnchorNew {
+		d.add("anchor", levelWarning, newAnchorText, "if the data folder is not new, find out who removed the file, run askance audit verify with an anchor that you kept (--anchor), then restart the engine")
+	}
 }

@@ -198,11 +198,16 @@ func (c *collector) collectInfo(ch chan<- prometheus.Metric, info toolcall.InfoR
 			ch <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue, float64(r.AheadMS)/1000, r.Who)
 		}
 	}
-	failed := 0
-	if info.PolicyErr != "" {
-		failed = 1
+	ch <- gauge(policyError, one(info.PolicyErr != ""))
+	ch <- gauge(anchorNew, one(info.AnchorNew))
+}
+
+// one is 1 if something is true.
+func one(is bool) int {
+	if is {
+		return 1
 	}
-	ch <- gauge(policyError, failed)
+	return 0
 }
 
 func collectPolicy(ch chan<- prometheus.Metric, p api.PolicyStatusReply) {
@@ -429,6 +434,7 @@ var (
 
 	unsigned       = describe("gauge", "journal_unsigned_records", "Records of the journal that no checkpoint signs yet. NaN while they cannot be counted.")
 	unsignedOldest = describe("gauge", "journal_unsigned_oldest_seconds", "Time since the first of these records was stored; 0 if there is none. Engines sign each minute.")
+	anchorNew      = describe("gauge", "journal_anchor_new", "1 if the journal had records but no anchor file when this engine started: only checkpoints show an earlier loss.")
 	webhookWaiting = describe("gauge", "webhook_waiting_records", "Event records that a destination of webhooks has not received, even if no webhooks file names it any more.", "destination")
 	webhookOldest  = describe("gauge", "webhook_oldest_seconds", "Time since the first of these records was stored; 0 if none waits.", "destination")
 

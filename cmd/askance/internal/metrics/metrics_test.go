@@ -37,7 +37,7 @@ func (e engine) Call(_ context.Context, op *api.Operation, request any) (any, er
 	}
 	switch op.Name {
 	case api.Info.Name:
-		return toolcall.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Blocked: 1, Tools: []string{"pay", "tool-2999"}, PolicyErr: "bad", Clocks: []toolcall.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, nil
+		return toolcall.InfoReply{Version: "v1", Engine: "eng_1", Space: "default", Durability: "fsynced", Open: 7, Blocked: 1, Tools: []string{"pay", "tool-2999"}, PolicyErr: "bad", AnchorNew: true, Clocks: []toolcall.ClockReading{{Who: "worker wk-1", AheadMS: -240_500}}}, nil
 	case api.Load.Name:
 		return load(request)
 	case api.PolicyStatus.Name:
@@ -161,7 +161,7 @@ func TestMetrics(t *testing.T) {
 		`askance_decisions_total{rule="large",tool="pay",verdict="expire"} 0`, `askance_calls_finished_total{outcome="error",tool="pay"} 1`, `askance_calls_proposed_total{tool="pay"} 5`, `askance_retries_total{tool="pay"} 1`,
 		`askance_decision_seconds_count{tool="pay"} 3`, `askance_decision_seconds_sum{tool="pay"} 4.5`,
 		`askance_queue_depth{placement="remote",route="",tool="pay"} 2`, `askance_queue_workers{placement="remote",route="",tool="pay"} 1`,
-		`askance_policy_info{bundle="sha256:1"} 1`, `askance_policy_reloads_total{result="refused"} 1`, "askance_policy_loaded_timestamp_seconds 1.7e+09", "askance_policy_error 1",
+		`askance_policy_info{bundle="sha256:1"} 1`, `askance_policy_reloads_total{result="refused"} 1`, "askance_policy_loaded_timestamp_seconds 1.7e+09", "askance_policy_error 1", "askance_journal_anchor_new 1",
 		`askance_shadow_policy_calls_total{result="different"} 4`, `askance_clock_ahead_seconds{who="worker wk-1"} -240.5`,
 		"askance_journal_write_seconds_count 1", `askance_http_requests_total{method="GET",route="/v1/calls",status="200"} 1`,
 		"askance_nats_connected 1", "askance_nats_reconnects_total 2", "askance_open_requests 5", `askance_reviewer_limit{limit="per_hour"} 60`,
