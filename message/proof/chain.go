@@ -18,8 +18,8 @@ type chains struct {
 	trees   map[[16]byte]tail
 	wanted  map[Hash]int // missing leaves that a link names: index of the finding
 	shifts  map[int64]Finding
-	spoiled map[uint64]bool // sequences of records that no engine wrote
-	voids   map[string]bool // leaves of void records
+	spoiled map[uint64]string // why the record at a sequence is in no chain
+	voids   map[string]bool   // leaves of void records
 	found   []Finding
 	first   uint64 // of the journal: earlier records were purged
 	rep     *Report
@@ -59,7 +59,7 @@ func (c *chains) isVoid(before tail, r *checked) bool {
 }
 
 func newChains(first uint64, rep *Report) *chains {
-	return &chains{trees: map[[16]byte]tail{}, wanted: map[Hash]int{}, shifts: map[int64]Finding{}, spoiled: map[uint64]bool{}, voids: map[string]bool{}, first: first, rep: rep}
+	return &chains{trees: map[[16]byte]tail{}, wanted: map[Hash]int{}, shifts: map[int64]Finding{}, spoiled: map[uint64]string{}, voids: map[string]bool{}, first: first, rep: rep}
 }
 
 // checked is a record with everything that can be computed from it alone.
@@ -110,7 +110,10 @@ func (c *chains) add(r *checked, add func(Finding)) {
 	}
 	if r.Invalid != "" {
 		if len(c.spoiled) < MaxFindings {
-			c.spoiled[r.Seq] = true
+			c.spoiled[r.Seq] = "no engine wrote it, and the event record that follows it in its call names another one"
+			if r.Altered {
+				c.spoiled[r.Seq] = r.Invalid
+			}
 		}
 		return
 	}
@@ -181,8 +184,8 @@ func (c *chains) checkLink(r *Record, link *toolcall.Link, before tail, seen boo
 		add(Changed, before.seq, "the event record of its call at %d follows another record than this one", r.Seq)
 	case seen && link.Seq < before.seq:
 		add(Inserted, r.Seq, "it follows %d, as the event record of its call at %d already does", link.Seq, before.seq)
-	case c.spoiled[link.Seq]:
-		add(Changed, link.Seq, "the event record of its call at %d follows another record than this one, which no engine wrote", r.Seq)
+	case c.spoiled[link.Seq] != "":
+		add(Changed, link.Seq, "%s", c.spoiled[link.Seq])
 	default:
 		add(Removed, link.Seq, "the event record of its call at %d follows it, and it is missing", r.Seq)
 		if want, err := ParseHash(link.Hash); err == nil {

@@ -65,7 +65,7 @@ func TestAuditVerify(t *testing.T) {
 	if live.Uncovered != 0 || live.EventRecords < 7 || live.Chained != live.EventRecords || live.CoverTo != live.Last || live.Anchor.String() != last.Anchor {
 		t.Errorf("live: %+v; the checkpoint is %+v", live, last)
 	}
-	if out := ok(t, "audit", "verify", "--data", s.data); !strings.Contains(out, "Nothing was changed, removed, inserted or reordered.") || !strings.Contains(out, last.Anchor) {
+	if out := ok(t, "audit", "verify", "--data", s.data); !strings.Contains(out, fmt.Sprintf("Nothing was changed, removed, inserted or reordered from 1 to %d.\nNot proved: that nothing followed", live.Last)) || !strings.Contains(out, last.Anchor) {
 		t.Errorf("verify printed\n%s", out)
 	}
 	file := filepath.Join(t.TempDir(), "journal.jsonl")
@@ -115,6 +115,8 @@ func TestAuditVerify(t *testing.T) {
 		t.Fatal(err)
 	} else if r := runWith(t, string(text), "audit", "verify", "-", "--key", key); r.code != cli.ExitOK || r.out != ok(t, "audit", "verify", file, "--key", key) {
 		t.Errorf("standard input: exit %d\n%s%s", r.code, r.out, r.err)
+	} else if r := runWith(t, strings.Replace(string(text), `"tool_name":"ship"`, `"tool_name":"shop"`, 1), "audit", "verify", "-", "--key", key); r.code != cli.ExitFindings || !strings.Contains(r.out, "its summary in the export does not match it") || strings.Contains(r.out, "no engine wrote") {
+		t.Errorf("with a changed summary of a record that another one follows: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	fails(t, cli.ExitNotFound, "pass the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "no such file", "audit", "verify", "nowhere.jsonl", "--key", key)
@@ -137,7 +139,7 @@ func TestAuditVerifyContinues(t *testing.T) {
 		}
 	}
 	whole := ok(t, "audit", "verify", "--full", "--data", s.data)
-	if strings.Contains(whole, "not read again") || !strings.Contains(whole, "Nothing was changed, removed, inserted or reordered.") {
+	if strings.Contains(whole, "not read again") || !strings.Contains(whole, "Nothing was changed, removed, inserted or reordered from 1 to ") {
 		t.Errorf("--full printed\n%s", whole)
 	}
 	remembered := filepath.Join(s.data, "verified", "default")

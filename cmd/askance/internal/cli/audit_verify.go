@@ -178,6 +178,9 @@ func verificationText(out *term.Out, r *proof.Report) string {
 	}
 	if r.OK {
 		s.line(out.Good(noFindings(r)))
+		if !r.Partial && r.CoverTo > 0 {
+			s.line("Not proved: that nothing followed, and when the server stored a record. An anchor that you kept (--anchor) proves that the journal reaches it.")
+		}
 		return s.String()
 	}
 	for _, f := range r.Findings {
@@ -198,12 +201,12 @@ func noFindings(r *proof.Report) string {
 	switch {
 	case r.Partial:
 		return nothing + " in the selection was changed, inserted or reordered."
-	case r.Earlier == nil:
-		return nothing + " was changed, removed, inserted or reordered."
-	case r.Records == 0:
+	case r.Earlier != nil && r.Records == 0:
 		return "There is nothing new to verify."
+	case r.CoverTo == 0:
+		return nothing + " was changed, removed, inserted or reordered."
 	}
-	return fmt.Sprintf("%s was changed, removed, inserted or reordered from %d on.", nothing, r.First)
+	return fmt.Sprintf("%s was changed, removed, inserted or reordered from %d to %d.", nothing, r.First, max(r.CoverTo, r.Last))
 }
 
 func findingText(out *term.Out, f proof.Finding) string {
