@@ -244,7 +244,7 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 func (s *Service) ackTask(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
 	if !jsapi.IsTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the task field of the reply to next"}
+		return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the member task of the reply to next"}
 	}
 	switch r.Verb {
 	case AckDone, AckRelease, AckDrop:

@@ -223,7 +223,7 @@ func (s *queues) DropTask(queue toolcall.Queue, task string) {
 // AckTask implements engine.TaskQueue.
 func (s *queues) AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error {
 	if !jsapi.IsTask(r.Task, bus.StreamName(s.space), bus.ConsumerName(queue)) {
-		return &message.Error{Code: message.CodeInvalid, Op: "ack", What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the task member of the reply to next"}
+		return &message.Error{Code: message.CodeInvalid, Op: "ack", What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the member task of the reply to next"}
 	}
 	body := []byte(jsapi.AckBody)
 	if r.Return {

@@ -101,7 +101,7 @@ func (r *Runner) Resume(ctx context.Context) error {
 	}
 	for _, n := range open {
 		if err := r.resume(ctx, n); err != nil {
-			return fmt.Errorf("agent: go on with the reply %s of the session %s: %w", n.Reply, n.Session, err)
+			return fmt.Errorf("agent: continue the reply %s of the session %s: %w", n.Reply, n.Session, err)
 		}
 	}
 	return nil

@@ -156,7 +156,7 @@ func (d Decision) check() error {
 		}
 	case toolcall.ResponseRespond:
 		if d.Input != nil || d.Rules != nil || d.Message == "" {
-			bad = "a response in the place of the tool has a message and nothing else"
+			bad = "a response in place of the tool without a message, or with input or rules"
 		}
 	default:
 		bad = "the type is none of approve, reject, respond"

@@ -233,9 +233,9 @@ meantime, the engine refuses the response with exit code 3.
 --remember creates a standing approval: later calls that match the offered rules run
 without a request, in the same session, unless a rule asks about them. Other flags limit
 it: --rule narrows the rules, --uses and --budget limit later calls, and --until sets
-when it ends. A policy rule with remember permits a wider scope, and an answer to its
-later requests. A call with hidden arguments cannot get one. askance standing lists and
-revokes standing approvals.
+when it ends. Only a policy rule with remember permits a wider scope, or that the
+standing approval answers the later requests of this rule. A call with hidden arguments
+cannot create one. askance standing lists and revokes standing approvals.
 
 ` + severalHelp,
 		Example: `  askance approve call_42                       # shows the call and asks for confirmation

@@ -235,7 +235,7 @@ the command again.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case !c.Flags().Changed("older-than"):
-				return usagef("--older-than is missing: pass the time for which a reply had no record, such as 30d")
+				return usagef("--older-than is missing: pass how long replies stay after their last record, such as 30d")
 			case r.OlderThan < 0:
 				return usagef("--older-than is negative, use a time such as 30d")
 			case len(r.By) > toolcall.MaxIDBytes:

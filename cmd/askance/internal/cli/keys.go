@@ -149,8 +149,8 @@ func newKeysApproverCommand(env *environment) *cobra.Command {
 		Short: "Create a signing key for an approver",
 		Long: `Creates a key with which you sign approvals (--sign-key FILE of askance approve and
 inbox), so that not even an engine can forge your approval. Only you can read the file;
-keep it safe. It prints the public key: add it under your name to the directory
-file, and to the list of the workers (askance worker --approver-keys).`,
+keep it safe. The command prints the public key: add it under your name to the
+directory file, and to the list of the workers (askance worker --approver-keys).`,
 		Example: `  askance keys approver ann.key
   askance approve call_42 --sign-key ann.key
   askance inbox --sign-key ann.key`,

@@ -57,8 +57,8 @@ func newMCPCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mcp [--http ADDR] (--upstreams FILE | -- CMD [ARG…])",
 		Short: "Put askance between an MCP client and MCP servers",
-		Long: `An MCP server that forwards everything to the MCP server CMD, or to those in a file, and
-holds each tool call until askance has decided about it. A person who approves a
+		Long: `Runs an MCP server that forwards everything to the MCP server CMD, or to those in a file,
+and holds each tool call until askance has decided about it. A person who approves a
 call sees the arguments, and exactly these run, once.
 
 It serves one client on standard input and output, or many with --http. It needs a

@@ -196,7 +196,7 @@ func (p putting) continues(there []journal.PolicyFile, files []permission.File) 
 	lines := strings.Split(strings.TrimSpace(string(there[i].Data)), "\n")
 	others, own := lines[min(2, len(lines)):], p.names(files)
 	if slices.ContainsFunc(others, func(name string) bool { return !slices.Contains(own, name) }) {
-		return true, &message.Error{Code: message.CodeConflict, Op: "put policy", What: "another askance policy put of " + term.SafeLine(strings.Join(others, ", ")) + " is not finished", Hint: "wait for it, or repeat it if it was cut off; --delete " + unfinished + " brings into force what it stored"}
+		return true, &message.Error{Code: message.CodeConflict, Op: "put policy", What: "another askance policy put of " + term.SafeLine(strings.Join(others, ", ")) + " is not finished", Hint: "wait for it, or repeat it if it was cut off; to bring only what it stored into force, delete its mark with --delete " + unfinished}
 	}
 	return true, nil
 }

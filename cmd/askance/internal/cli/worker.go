@@ -47,9 +47,9 @@ func newWorkerCommand(env *environment) *cobra.Command {
 		Long: `Takes allowed calls of a tool, verifies the engine's signed grant for exactly the bytes
 to run, and runs CMD for each call, asks an MCP server, or calls an HTTP endpoint.
 
-With CMD: CMD gets the arguments as JSON on standard input.
-Its standard output is the result, each line of its standard error is progress, and an
-exit status other than zero is an error.
+CMD gets the arguments as JSON on standard input. Its standard output is the result,
+each line of its standard error is progress, and an exit status other than zero is an
+error.
 
 Standard input is a complete file before CMD starts, so CMD gets all arguments or does
 not run. A CMD with pipes inside, such as sh -c 'cat | act', should compare the
@@ -439,7 +439,7 @@ func splitCommand(line string) ([]string, error) {
 	}
 	switch {
 	case quote != 0 || escaped:
-		return nil, errors.New("--mcp: a quote or a backslash of the command has no end: close it")
+		return nil, errors.New("--mcp: the command ends within quotes or after a backslash: correct it")
 	case len(out) == 0:
 		return nil, errors.New("--mcp: the command is empty: pass the program that is the server")
 	}

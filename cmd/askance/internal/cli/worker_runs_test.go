@@ -265,6 +265,6 @@ func TestWorkerRunsFlags(t *testing.T) {
 	}
 	imported := filepath.Join(t.TempDir(), "imported.yaml")
 	ok(t, "tools", "import", "-o", imported, "--", os.Args[0], mcpChild)
-	fails(t, cli.ExitUsage, "has no end", "worker", "--tools", imported, "--mcp", "'server")
+	fails(t, cli.ExitUsage, "ends within quotes", "worker", "--tools", imported, "--mcp", "'server")
 	fails(t, cli.ExitUsage, "is not a URL", "worker", "--tools", imported, "--mcp", "https://u:p@h")
 }

@@ -242,7 +242,7 @@ func (m *model) takeEdited(d *draftResponse, dir string, failed error) tea.Cmd {
 	if err == nil {
 		m.edits[d.call.Digest] = text
 		if err = asked.CheckInput(text); err != nil {
-			err = fmt.Errorf("e opens your text again: %w", err)
+			err = fmt.Errorf("press e to open your text again: %w", err)
 		}
 	}
 	if err != nil {
@@ -264,7 +264,7 @@ func readEdited(d *draftResponse, dir string, failed error) (string, error) {
 	}
 	text := strings.TrimSpace(string(b))
 	if text == strings.TrimSpace(asked.Editable(d.call.Input)) {
-		return "", errors.New("the arguments did not change; a approves them as they are")
+		return "", errors.New("the arguments did not change; press a to approve them as they are")
 	}
 	return text, nil
 }

@@ -97,7 +97,7 @@ func TestEditAfterAMistake(t *testing.T) {
 	x := w.inbox(100, 24, "EDITOR=sed -i s/150O/1500/;s/1900/150O/")
 	x.See("> ")
 	x.Press(enter, "A-1042")
-	x.Press("e", "e opens your text again: the new arguments are not a JSON object")
+	x.Press("e", "press e to open your text again: the new arguments are not a JSON object")
 	x.Press("e", "These arguments run instead", `+   "cents": 1500`)
 	x.Press("  ", "y approve as edited")
 	x.Press("y", "edited and approved by ann")

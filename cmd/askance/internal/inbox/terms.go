@@ -284,7 +284,7 @@ func (w *wish) terms(now time.Time) (*toolcall.StandingTerms, error) {
 		}
 	}
 	if len(t.Rules) == 0 {
-		return nil, errors.New("no rule is selected; select one with 1 to 9")
+		return nil, errors.New("no rule is selected; press 1 to 9 to select one")
 	}
 	return &t, nil
 }

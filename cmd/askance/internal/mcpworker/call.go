@@ -149,7 +149,7 @@ func readAnswer(r *jsonrpc.Response) (executor.Output, error) {
 		return executor.Output{}, fmt.Errorf("%w: the answer of the MCP server cannot be read: %w", executor.ErrUnknownOutcome, err)
 	}
 	if a.Type != "" && a.Type != "complete" {
-		return executor.Output{}, fmt.Errorf("the MCP server wants more than arguments (%.40s), which a worker cannot give: use a tool that needs no questions", a.Type)
+		return executor.Output{}, fmt.Errorf("the MCP server asks for more than arguments (%.40s), and a worker cannot answer: use a tool that asks nothing", a.Type)
 	}
 	out := executor.Output{Content: message.List(a.blocks()...)}
 	if a.IsError {
