@@ -234,12 +234,18 @@ func (l archiver) moveToArchive(ctx context.Context, head uint64, replies []*rep
 // another one may have removed them as not announced.
 func (l archiver) checkListed(ctx context.Context, a *proof.Archive) error {
 	all, err := l.j.guard.archives.store.Files(ctx)
-	for _, end := range []string{archive.FileSuffix, archive.IndexSuffix} {
-		if err == nil && !slices.ContainsFunc(all, func(f StoredFile) bool { return f.Name == a.Name+end }) {
-			err = unfinishedError(&archived{Archive: *a}, a.Records, fs.ErrNotExist)
-		}
+	if err == nil && !hasArchive(all, a.Name) {
+		err = unfinishedError(&archived{Archive: *a}, a.Records, fs.ErrNotExist)
 	}
 	return err
+}
+
+// hasArchive reports whether both files of an archive are among the files.
+func hasArchive(all []StoredFile, name string) bool {
+	has := func(end string) bool {
+		return slices.ContainsFunc(all, func(f StoredFile) bool { return f.Name == name+end })
+	}
+	return has(archive.FileSuffix) && has(archive.IndexSuffix)
 }
 
 // makeArchive writes, checks and announces an archive, whose ids every engine then refuses.
@@ -417,9 +423,7 @@ func (l archiver) removeLeftFiles(ctx context.Context, out *Archiving) error {
 	announced, lacks := map[string]bool{}, false
 	for _, a := range l.j.guard.archives.allArchives() {
 		announced[a.Name] = true
-		for _, end := range []string{archive.FileSuffix, archive.IndexSuffix} {
-			lacks = lacks || !slices.ContainsFunc(all, func(f StoredFile) bool { return f.Name == a.Name+end })
-		}
+		lacks = lacks || !hasArchive(all, a.Name)
 	}
 	isOurs := regexp.MustCompile("^" + regexp.QuoteMeta(string(l.j.space)) + `-\d{6,}-[0-9a-f]{8}$|^` + partsPrefix)
 	left := map[string][]string{}
@@ -459,10 +463,8 @@ func (l archiver) isNeeded(ctx context.Context, name string, losses []proof.Loss
 	defer func() { _ = f.Close() }() // it was only read
 	signed := signedEntries{l: l.Ledger}
 	err = archive.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64), func(r *proof.Record) error {
-		for _, lost := range losses {
-			if lost.Covers(r.Seq) {
-				return errNone
-			}
+		if slices.ContainsFunc(losses, func(lost proof.Loss) bool { return lost.Covers(r.Seq) }) {
+			return errNone
 		}
 		return signed.compare(ctx, r)
 	})

@@ -24,8 +24,8 @@ import (
 // Invariant: unless no engine runs, an archive is announced learnTime after its warning, and
 // its records are deleted learnTime after that. So no engine begins a call of it meanwhile,
 // and every engine reads the archive when the records are gone. An engine that did not run
-// for that long looks again before it takes its record for stored; see checkBegun. Whoever
-// reads a record that begins a call first makes sure that the last look is not too old; see
+// for that long looks again before it takes its record for stored; see checkBegun. A reader of
+// a record that begins a call first makes sure that the last look is not too old; see
 // learnArchivesFor.
 type warning struct {
 	Name  string    `json:"name"`

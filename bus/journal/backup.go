@@ -92,9 +92,8 @@ type Copied struct {
 func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, folder string, archives ArchiveStore) (Copied, error) {
 	const op = "back up"
 	var out Copied
-	taken := &message.Error{Code: message.CodeConflict, Op: op, What: "the folder " + folder + " is not empty", Hint: "name a new folder"}
 	if found, err := os.ReadDir(folder); err == nil && len(found) > 0 {
-		return out, taken
+		return out, folderTakenError(folder)
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return out, fmt.Errorf("make the folder of the backup: %w", err)
@@ -107,27 +106,15 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 	if err != nil {
 		return out, err
 	}
-	slices.SortStableFunc(infos, func(a, b *jetstream.StreamInfo) int {
-		return cmp.Compare(copyRank(space, a.Config.Name), copyRank(space, b.Config.Name))
-	})
 	announced, err := announcedArchives(ctx, nc, js, space, keys)
 	if err == nil {
 		err = backUpArchives(ctx, announced, archives, folder, &out)
 	}
+	if err == nil {
+		out.Streams, err = backUpStreams(ctx, nc, js, space, infos, folder)
+	}
 	if err != nil {
 		return out, err
-	}
-	for _, info := range infos {
-		name := info.Config.Name
-		if name == archiveStream(space) { // its files are copied one by one, and compared with what was signed
-			continue
-		}
-		if err := backUpStream(ctx, nc, js, name, filepath.Join(folder, name)); errors.Is(err, fs.ErrExist) { // another backup, which stays
-			return out, taken
-		} else if err != nil {
-			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
-		}
-		out.Streams = append(out.Streams, name)
 	}
 	now, err := announcedArchives(ctx, nc, js, space, keys)
 	if err != nil {
@@ -144,6 +131,31 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 		return out, secretfile.Error(op, filepath.Join(folder, contentsList), err)
 	}
 	return out, nil
+}
+
+func folderTakenError(folder string) error {
+	return &message.Error{Code: message.CodeConflict, Op: "back up", What: "the folder " + folder + " is not empty", Hint: "name a new folder"}
+}
+
+// backUpStreams copies all streams except that of the archives, whose files are copied one by one
+// and compared with what was signed.
+func backUpStreams(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, space toolcall.SpaceID, infos []*jetstream.StreamInfo, folder string) (names []string, err error) {
+	slices.SortStableFunc(infos, func(a, b *jetstream.StreamInfo) int {
+		return cmp.Compare(copyRank(space, a.Config.Name), copyRank(space, b.Config.Name))
+	})
+	for _, info := range infos {
+		name := info.Config.Name
+		if name == archiveStream(space) {
+			continue
+		}
+		if err := backUpStream(ctx, nc, js, name, filepath.Join(folder, name)); errors.Is(err, fs.ErrExist) { // another backup, which stays
+			return names, folderTakenError(folder)
+		} else if err != nil {
+			return names, &message.Error{Code: message.CodeUnavailable, Op: "back up", What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
+		}
+		names = append(names, name)
+	}
+	return names, nil
 }
 
 // copyRank returns a stream's place in the order of copying.
@@ -290,7 +302,7 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 	if err := bus.CheckSpace(space); err != nil {
 		return out, err
 	}
-	if err := checkNothingThere(ctx, nc, op, space); err != nil {
+	if err := checkNothingThere(ctx, nc, space); err != nil {
 		return out, err
 	}
 	has, err := BackupContents(folder)
@@ -368,7 +380,8 @@ func checkContent(path string, about []byte) error {
 }
 
 // checkNothingThere refuses servers that already have a stream of the space.
-func checkNothingThere(ctx context.Context, nc *nats.Conn, op string, space toolcall.SpaceID) error {
+func checkNothingThere(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) error {
+	const op = "restore"
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err

@@ -188,11 +188,6 @@ func (e *HealthError) Error() string {
 	return strings.Join(e.Problems, "; ")
 }
 
-const (
-	replicasLook  = 200 * time.Millisecond // how often a stream that gets replicas is checked
-	updateTimeout = 5 * time.Second        // of one change: its request is lost with the server that leads the cluster
-)
-
 // peerSilence is how long a server may be silent before it counts as lost for readiness.
 // Raft servers exchange heartbeats every second.
 const peerSilence = 4 * time.Second

@@ -104,11 +104,12 @@ func (p *Proofs) compare(ctx context.Context, first, last uint64) (*proof.Report
 		return nil, err
 	}
 	signing := p.l.kept.signing()
+	checkpoints := Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last))
 	o := proof.Options{Space: p.l.j.space, Keys: signing.VerificationKeys(), Retired: signing.RetirementTimes(), First: first, Last: last, Name: bus.NameOf, Workers: 1}
-	if o.Losses, err = proof.Losses(Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last)), o.Keys, o.Retired); err != nil {
+	if o.Losses, err = proof.Losses(checkpoints, o.Keys, o.Retired); err != nil {
 		return nil, err
 	}
-	if o.Archives, err = proof.Archives(Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last)), o.Keys, o.Retired); err != nil {
+	if o.Archives, err = proof.Archives(checkpoints, o.Keys, o.Retired); err != nil {
 		return nil, err
 	}
 	if first := p.l.j.guard.archives.firstSequence(); first > 0 {
@@ -119,7 +120,7 @@ func (p *Proofs) compare(ctx context.Context, first, last uint64) (*proof.Report
 		defer p.last.mu.Unlock()
 		p.last.now.Read = seq
 	}
-	return proof.Verify(Bodies(Walk(ctx, p.l, bus.AuditCheckpoints, 0, signed.Last)), Walk(ctx, p.l, bus.AuditJournal, 0, last), o)
+	return proof.Verify(checkpoints, Walk(ctx, p.l, bus.AuditJournal, 0, last), o)
 }
 
 // MakeReceipt makes the receipt of a call, without the values that rules redact. It first
@@ -168,7 +169,7 @@ func MakeReceipt(ctx context.Context, a Auditor, key toolcall.Key) (*proof.Recei
 		bus.RedactRecord(&records[i]) // a Ledger returns records unredacted
 		seqs[i] = records[i].Seq
 	}
-	if last, err := a.Checkpoint(ctx); err != nil || last == nil {
+	if _, err := a.Checkpoint(ctx); err != nil {
 		return nil, err
 	}
 	sealed, err := Covering(ctx, a, seqs)

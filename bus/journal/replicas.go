@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/jsapi"
@@ -179,6 +180,11 @@ func LevelReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) (
 	}
 	return raised, nil
 }
+
+const (
+	replicasLook  = 200 * time.Millisecond // how often a stream that gets replicas is checked
+	updateTimeout = 5 * time.Second        // of one change: its request is lost with the server that leads the cluster
+)
 
 func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int, report func(Replicated)) error {
 	const op = "set replicas"

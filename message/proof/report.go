@@ -131,6 +131,11 @@ func (r *Report) add(f Finding) {
 	}
 }
 
+// addCheckpoint adds a finding about a checkpoint.
+func (r *Report) addCheckpoint(kind Kind, c Checkpoint, what string) {
+	r.add(Finding{Kind: kind, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: what})
+}
+
 // Anchor names a checkpoint that an auditor saw.
 type Anchor struct {
 	Number uint64 `json:"number"`

@@ -44,7 +44,7 @@ type Options struct {
 func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, error], o Options) (*Report, error) {
 	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}, missing: map[string]bool{}, archived: archivedBy(o.Archives)}
 	if o.Earlier != nil {
-		v.goOn(*o.Earlier)
+		v.continueFrom(*o.Earlier)
 	}
 	v.rep.Archives = uint64(len(o.Archives))
 	for _, a := range o.Archives {
@@ -70,8 +70,8 @@ func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, erro
 	return v.rep, nil
 }
 
-// goOn continues where an earlier verification ended.
-func (v *verifier) goOn(e Earlier) {
+// continueFrom continues where an earlier verification ended.
+func (v *verifier) continueFrom(e Earlier) {
 	c := e.Checkpoint
 	hash, _ := c.Hash() // it was signed, so it has a form
 	v.last, v.rep.Earlier, v.rep.First, v.rep.Last = &c, &e, c.To+1, c.To
@@ -163,7 +163,7 @@ func (v *verifier) addCheckpoint(o *opened) {
 		err = fmt.Errorf("it belongs to the space %q", c.Space)
 	}
 	if err != nil {
-		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
+		v.rep.addCheckpoint(BadCheckpoint, c, err.Error())
 		return
 	}
 	if err := c.Follows(v.last); err != nil && !v.chooseRival(c) {
@@ -171,7 +171,7 @@ func (v *verifier) addCheckpoint(o *opened) {
 			v.addRival(o)
 			return
 		}
-		v.rep.add(Finding{Kind: LostCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: message.AsError("", err).What})
+		v.rep.addCheckpoint(LostCheckpoint, c, message.AsError("", err).What)
 		next := uint64(1)
 		if v.last != nil {
 			next = v.last.To + 1
@@ -192,7 +192,7 @@ func (v *verifier) addEntries(o *opened) {
 	v.rep.CoverTo, v.rep.LastAt, v.rep.Anchor = c.To, c.At, Anchor{c.Number, o.hash}
 	v.anchored = v.anchored || v.o.Anchor == v.rep.Anchor
 	if err := o.entriesErr; err != nil {
-		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
+		v.rep.addCheckpoint(BadCheckpoint, c, err.Error())
 		v.skipRange(c.From, c.To)
 		return
 	}
@@ -372,14 +372,14 @@ func (v *verifier) reportLostEnd(at slot) {
 	if v.o.Last >= at.seq {
 		kind, what = Removed, "it was signed there, but is gone"
 	}
-	if n := len(v.rep.Findings); n > 0 && v.rep.Findings[n-1].Kind == kind && kind == RolledBack && v.rep.Findings[n-1].endsBefore(at.seq) {
-		v.rep.Findings[n-1].Through = at.seq
-		return
+	if n := len(v.rep.Findings); n > 0 && kind == RolledBack {
+		if f := &v.rep.Findings[n-1]; f.Kind == kind && max(f.Seq, f.Through)+1 == at.seq {
+			f.Through = at.seq
+			return
+		}
 	}
 	v.add(Finding{Kind: kind, Seq: at.seq, Subject: at.subject, Checkpoint: at.number, What: what})
 }
-
-func (f Finding) endsBefore(seq uint64) bool { return max(f.Seq, f.Through)+1 == seq }
 
 // skipPurged skips signed records that were purged from the start.
 func (v *verifier) skipPurged() {
