@@ -10,6 +10,7 @@
 package creds
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,7 +37,7 @@ const (
 	operatorJWT  = "operator.jwt"
 	accountJWT   = "account.jwt"
 	systemJWT    = "system.jwt"
-	ledgerFile   = "users.json"
+	usersFile    = "users.json"
 	engineCreds  = "engine.creds"
 	operatorSeed = "secrets/operator.nk"
 	accountSeed  = "secrets/account.nk"
@@ -55,7 +56,7 @@ const (
 // A Folder holds no secrets in memory.
 type Folder struct{ dir string }
 
-type ledger struct {
+type userList struct {
 	V     int    `json:"v"` // 1
 	Users []User `json:"users"`
 }
@@ -75,7 +76,7 @@ func Init(ctx context.Context, dir string) (*Folder, error) {
 		if err != nil {
 			return secretfile.Error(opNewFolder, dir, err)
 		}
-		if err := c.writeLedger(nil); err != nil { // without the logins of an interrupted try
+		if err := c.writeUsers(nil); err != nil { // without the logins of an interrupted try
 			return err
 		}
 		if _, err := c.add(User{Role: toolcall.RoleEngine, Name: EngineName}, time.Now()); err != nil {
@@ -97,16 +98,16 @@ func Open(dir string) (*Folder, error) {
 
 // Users lists all logins that were ever issued, oldest first.
 func (c *Folder) Users() ([]User, error) {
-	b, err := secretfile.Read(opReadFolder, c.pathOf(ledgerFile), true)
+	b, err := secretfile.Read(opReadFolder, c.pathOf(usersFile), true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, c.missingError(opReadFolder)
 	}
 	if err != nil {
 		return nil, err
 	}
-	var l ledger
+	var l userList
 	if err := strictjson.Unmarshal(b, &l, strictjson.MaxBytes(secretfile.MaxBytes)); err != nil || l.V != 1 {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.pathOf(ledgerFile) + " is not a list of users of version 1", Hint: "restore it from a copy", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.pathOf(usersFile) + " is not a list of users of version 1", Hint: "restore it from a copy", Err: err}
 	}
 	return l.Users, nil
 }
@@ -121,7 +122,7 @@ func (c *Folder) Add(ctx context.Context, u User, replace bool) (path string, er
 		if err != nil {
 			return err
 		}
-		if err := u.check(all, now); err != nil {
+		if err := cmp.Or(u.check(now), u.checkSameName(all, now)); err != nil {
 			return err
 		}
 		if slices.ContainsFunc(all, func(o User) bool { return o.isSame(u) && o.Revoked.IsZero() }) {
@@ -175,7 +176,7 @@ func (c *Folder) add(u User, now time.Time) (string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if err := c.writeLedger(append(all, u)); err != nil {
+	if err := c.writeUsers(append(all, u)); err != nil {
 		return "", err
 	}
 	path := LoginFile(c.dir, u)
@@ -212,7 +213,7 @@ func (c *Folder) revokeUser(u User, now time.Time) error {
 	}); err != nil {
 		return err
 	}
-	if err := c.writeLedger(all); err != nil {
+	if err := c.writeUsers(all); err != nil {
 		return err
 	}
 	if err := os.Remove(LoginFile(c.dir, u)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -221,13 +222,13 @@ func (c *Folder) revokeUser(u User, now time.Time) error {
 	return nil
 }
 
-func (c *Folder) writeLedger(users []User) error {
-	b, err := strictjson.Marshal(ledger{V: 1, Users: users})
+func (c *Folder) writeUsers(users []User) error {
+	b, err := strictjson.Marshal(userList{V: 1, Users: users})
 	if err == nil {
-		err = secretfile.Replace(c.pathOf(ledgerFile), b, 0o600)
+		err = secretfile.Replace(c.pathOf(usersFile), b, 0o600)
 	}
 	if err != nil {
-		return secretfile.Error("write the list of users", c.pathOf(ledgerFile), err)
+		return secretfile.Error("write the list of users", c.pathOf(usersFile), err)
 	}
 	return nil
 }

@@ -76,16 +76,17 @@ func ReadLogin(path string) (User, error) {
 	return u, nil
 }
 
+func badLogin(what, hint string) error {
+	return &message.Error{Code: message.CodeInvalid, Op: opNewLogin, What: what, Hint: hint}
+}
+
 // check refuses users whose permissions would differ from what they appear to be.
-func (u User) check(all []User, now time.Time) error {
-	bad := func(what, hint string) error {
-		return &message.Error{Code: message.CodeInvalid, Op: opNewLogin, What: what, Hint: hint}
-	}
+func (u User) check(now time.Time) error {
 	if err := bus.CheckName("principal", u.Name); err != nil {
 		return err
 	}
 	if err := toolcall.CheckName(u.Name); err != nil {
-		return bad(err.Error(), "choose a name that cannot be mistaken for another")
+		return badLogin(err.Error(), "choose a name that cannot be mistaken for another")
 	}
 	switch u.Role {
 	case toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleWorker:
@@ -94,7 +95,7 @@ func (u User) check(all []User, now time.Time) error {
 		}
 	case toolcall.RoleEngine:
 	default:
-		return bad("the role "+errtext.Quote(string(u.Role))+" is unknown", "use runtime, worker, approver, operator, auditor or engine")
+		return badLogin("the role "+errtext.Quote(string(u.Role))+" is unknown", "use runtime, worker, approver, operator, auditor or engine")
 	}
 	for _, tool := range u.Tools {
 		if err := bus.CheckName("tool", tool); err != nil {
@@ -108,22 +109,28 @@ func (u User) check(all []User, now time.Time) error {
 	}
 	switch {
 	case u.Role != toolcall.RoleWorker && len(u.Routes) > 0:
-		return bad("only workers have subjects", "omit --subject")
+		return badLogin("only workers have subjects", "omit --subject")
 	case u.Role == toolcall.RoleWorker && len(u.Tools) == 0:
-		return bad("a worker needs a tool", "name its tools with --tool")
+		return badLogin("a worker needs a tool", "name its tools with --tool")
 	case u.Role != toolcall.RoleWorker && len(u.Tools) > 0:
-		return bad("only workers have tools", "omit --tool")
+		return badLogin("only workers have tools", "omit --tool")
 	case (u.Name == EngineName) != (u.Role == toolcall.RoleEngine):
-		return bad("the name "+EngineName+" is for engines only, and engines have no other name", "choose another name")
+		return badLogin("the name "+EngineName+" is for engines only, and engines have no other name", "choose another name")
 	case !u.Expires.IsZero() && !now.Before(u.Expires):
-		return bad("the login would already be expired", "give a time in the future")
+		return badLogin("the login would already be expired", "give a time in the future")
 	}
+	return nil
+}
+
+// checkSameName refuses a user whose name another owner may have.
+func (u User) checkSameName(all []User, now time.Time) error {
 	for _, other := range all {
-		if other.Name == u.Name && other.InForce(now) && other.personRole() != u.personRole() {
-			return bad(errtext.Quote(u.Name)+" already has the role "+string(other.Role)+", and users with the same name share an inbox", "choose another name; one person can only combine the roles approver, operator and auditor")
-		}
-		if other.Name == u.Name && other.Space != u.Space && other.InForce(now) && !u.SameOwner {
-			return bad(errtext.Quote(u.Name)+" already has a login in the space "+string(other.Space)+", and logins of one name can read each other's replies", "choose another name, or pass --same-owner if both logins have the same owner")
+		switch {
+		case other.Name != u.Name || !other.InForce(now):
+		case other.personRole() != u.personRole():
+			return badLogin(errtext.Quote(u.Name)+" already has the role "+string(other.Role)+", and users with the same name share an inbox", "choose another name; one person can only combine the roles approver, operator and auditor")
+		case other.Space != u.Space && !u.SameOwner:
+			return badLogin(errtext.Quote(u.Name)+" already has a login in the space "+string(other.Space)+", and logins of one name can read each other's replies", "choose another name, or pass --same-owner if both logins have the same owner")
 		}
 	}
 	return nil
@@ -144,7 +151,7 @@ func (u User) personRole() toolcall.Role {
 // moved to its owner.
 func LoginFile(dir string, u User) string {
 	if u.Role == toolcall.RoleEngine {
-		return filepath.Join(dir, engineCreds)
+		return EngineLogin(dir)
 	}
 	return filepath.Join(dir, "users", string(u.Space), string(u.Role)+"-"+string(bus.Encode(u.Name))+".creds")
 }
