@@ -85,8 +85,8 @@ func unescape(s string) string {
 // text, including "/", ? is one character, [seq] and [!seq] are sets. A backslash and
 // an unclosed [ stand for themselves.
 func matchName(pattern, name string) bool {
-	// The usual matching that returns only to the last star. It never
-	// takes more than len(pattern)*len(name) steps.
+	// After a mismatch, the last star takes one more character. This needs at most
+	// len(pattern)*len(name) steps.
 	starPattern, starName := -1, 0
 	p, n := 0, 0
 	for n < len(name) {

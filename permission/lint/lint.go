@@ -184,7 +184,7 @@ func (l *linter) checkPairs() {
 		later := &l.policy.Rules[i]
 		for j := range l.policy.Rules {
 			earlier := &l.policy.Rules[j]
-			if i == j || !l.heardBefore(earlier, later, j < i) || !l.checkCovers(earlier, later, parts) {
+			if i == j || !decidesBefore(earlier, later, j < i) || !l.checkCovers(earlier, later, parts) {
 				continue
 			}
 			level, hint := Warning, "remove it, or narrow "+earlier.Name
@@ -211,9 +211,9 @@ func (l *linter) checkReadOnly(r *permission.Rule) {
 		"deny or ask about the other calls, or do not declare it read_only")
 }
 
-// heardBefore reports whether a rule decides in place of another one about the same calls. Ask
-// rules ask together, so none of them hides another.
-func (l *linter) heardBefore(a, b *permission.Rule, first bool) bool {
+// decidesBefore reports whether rule a decides calls that both match, so that b does not. first says
+// that a is before b. Ask rules ask together, so none of them hides another.
+func decidesBefore(a, b *permission.Rule, first bool) bool {
 	if !a.IsEnforced() || !b.IsEnforced() {
 		return false
 	}

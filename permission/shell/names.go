@@ -15,7 +15,7 @@ var versioned = setOf("python pip pypy perl ruby gem node nodejs php lua luajit 
 // replaces =rm with the path of rm.
 func programName(text string) string {
 	name := strings.TrimPrefix(base(text), "=")
-	if inTables(name) {
+	if tabled[name] {
 		return name
 	}
 	lower := strings.ToLower(name)
@@ -30,22 +30,16 @@ func programName(text string) string {
 	if plain, ok := otherNames[lower]; ok {
 		return plain
 	}
-	if rest := strings.TrimPrefix(lower, "gnu"); rest != lower && gnu[rest] {
-		return rest
+	for _, prefix := range []string{"gnu", "g"} {
+		if rest, ok := strings.CutPrefix(lower, prefix); ok && gnu[rest] {
+			return rest
+		}
 	}
-	if rest := strings.TrimPrefix(lower, "g"); rest != lower && gnu[rest] {
-		return rest
-	}
-	if inTables(lower) {
+	if tabled[lower] {
 		return lower
 	}
-	if plain := withoutVersion(lower); plain != lower {
-		return plain
-	}
-	return lower
+	return withoutVersion(lower)
 }
-
-func inTables(name string) bool { return tabled[name] }
 
 // tabled are the programs in any of the tables. It is read for every word that may be a
 // program.

@@ -272,6 +272,8 @@ func percentEncode(s, set string) string {
 // forbiddenHost are characters that a host must not contain. Controls, and % in domains, are checked in code.
 const forbiddenHost = "\x00\t\n\r #/:<>?@[\\]^|"
 
+const del = 0x7f // the last ASCII character, a control
+
 // parseHost parses the host of a URL. For special schemes it is a domain or an address, for
 // others opaque text.
 func parseHost(s string, special bool) (string, error) {
@@ -287,9 +289,9 @@ func parseHost(s string, special bool) (string, error) {
 	domain := strings.ToLower(percentDecode(s))
 	for i := range len(domain) {
 		switch c := domain[i]; {
-		case c > '~'+1:
+		case c > del:
 			return "", fmt.Errorf("the host %.60q is not ASCII: write it in its xn-- form", s)
-		case c < ' ', c == '%', c == '~'+1, strings.IndexByte(forbiddenHost, c) >= 0:
+		case c < ' ', c == '%', c == del, strings.IndexByte(forbiddenHost, c) >= 0:
 			return "", fmt.Errorf("the host %.60q contains an invalid character", s)
 		}
 	}
