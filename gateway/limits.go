@@ -303,8 +303,8 @@ func (o *origins) checkSite(r *http.Request) error {
 	if site != "cross-site" && site != "same-site" || r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 		return nil
 	}
-	if origin := r.Header.Get("Origin"); slices.Contains(o.listed, origin) {
-		return nil
+	if origin := r.Header.Get("Origin"); !slices.Contains(o.listed, origin) {
+		return errOrigin(origin)
 	}
-	return errOrigin(r.Header.Get("Origin"))
+	return nil
 }

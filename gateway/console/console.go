@@ -140,7 +140,7 @@ func (in *Console) Routes() []gateway.Route {
 		post("/inbox/resolve", operators, "Resolve a call.", in.resolve),
 		post("/inbox/revoke", both, "Revoke an allowed call that has not started.", in.revoke),
 		post("/inbox/interrupt", both, "Interrupt every open call of a reply.", in.interrupt),
-		post("/standing/revoke", both, "Revoke a standing approval.", in.revokeRule),
+		post("/standing/revoke", both, "Revoke a standing approval.", in.revokeStanding),
 		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Load the style, script and icon of the console."},
 	}
 }

@@ -129,7 +129,7 @@ func standingRowOf(sa *toolcall.StandingApproval, p *gateway.Peer, s shell) stan
 	return r
 }
 
-func (in *Console) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
+func (in *Console) revokeStanding(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := readForm(r); err != nil {
 		return err
 	}

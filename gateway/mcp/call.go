@@ -312,7 +312,7 @@ func (v *view) askUser(call *toolcall.Call) json.RawMessage {
 	switch {
 	case p.modern && canLook && (!v.shown || v.over):
 		return v.x.inputRequired(v.held, v.askToLook(), state{})
-	case v.canForm(p, call) && !v.shown:
+	case p.canForm(call) && !v.shown:
 		return v.x.inputRequired(v.held, askToDecide(call), state{Request: call.Digest})
 	case !p.modern && canLook && !v.shown:
 		v.shown = true

@@ -93,7 +93,7 @@ const maxFormInput = 4 << 10
 
 // canForm reports whether the client's user may be asked to decide here: the operator
 // permits it, and the client has forms.
-func (h *held) canForm(p *peer, call *toolcall.Call) bool {
+func (p *peer) canForm(call *toolcall.Call) bool {
 	return p.g.cfg.Vote != nil && p.modern && p.can("elicitation", "form") && call.Digest != "" && len(call.Input) <= maxFormInput
 }
 
