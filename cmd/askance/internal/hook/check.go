@@ -63,9 +63,13 @@ func Check(ctx context.Context, d dialect.Dialect, text string) []Finding {
 	var first *entry
 	for i, event := range Events(d) {
 		e := doc.entry(d, event)
-		add(e != nil, "%s: %s", event, map[bool]string{true: "the hook is installed", false: "the hook is missing; run askance hook install " + string(d)}[e != nil])
 		if i == 0 {
 			first = e
+		}
+		if e == nil {
+			add(false, "%s: the hook is missing; run askance hook install %s", event, d)
+		} else {
+			add(true, "%s: the hook is installed", event)
 		}
 	}
 	if first == nil {
@@ -74,8 +78,12 @@ func Check(ctx context.Context, d dialect.Dialect, text string) []Finding {
 	for _, gap := range doc.gaps(d) {
 		add(false, "%s", gap)
 	}
-	if d == dialect.ClaudeCode {
-		add(first.OnFailure == "block", "%s", map[bool]string{true: `onFailure is "block"`, false: `onFailure is not "block": a killed or missing hook lets tools run`}[first.OnFailure == "block"])
+	switch {
+	case d != dialect.ClaudeCode:
+	case first.OnFailure == "block":
+		add(true, `onFailure is "block"`)
+	default:
+		add(false, `onFailure is not "block": a killed or missing hook lets tools run`)
 	}
 	if first.Type != "command" {
 		add(true, "an HTTP hook cannot be tested here; Claude Code posts its events to %s", first.URL)
@@ -277,6 +285,11 @@ func CodexTrust(ctx context.Context, folder string) (Finding, error) {
 `, cwd); err != nil {
 		return Finding{}, err
 	}
+	return readTrust(out)
+}
+
+// readTrust finds the trust of the hooks of askance in the replies of Codex.
+func readTrust(out io.Reader) (Finding, error) {
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 4<<20)
 	for lines.Scan() {
