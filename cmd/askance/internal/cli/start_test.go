@@ -147,6 +147,11 @@ func TestContexts(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "pass --data, --nats or --server", "context", "add", "prod", "--as", "ann")
 	fails(t, cli.ExitUsage, "cannot have a user or a password", "context", "add", "prod", "--nats", "nats://ann:secret@127.0.0.1:4222")
+	for _, server := range []string{"http://ann:secret@127.0.0.1:1", "nats://ann:secret@127.0.0.1:1", "https://ann:secret%@h"} {
+		if r := fails(t, cli.ExitUsage, "cannot have a user or a password", "list", "--server", server); strings.Contains(r.err, "secret") {
+			t.Errorf("the error repeats the password: %s", r.err)
+		}
+	}
 	fails(t, cli.ExitUsage, "not a valid context name", "context", "add", "../prod", "--data", s.data)
 	t.Setenv("ASKANCE_SPACE", "not-stored")
 	ok(t, "context", "add", "here", "--data", s.data, "--as", "ann", "--use")

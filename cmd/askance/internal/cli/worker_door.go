@@ -89,6 +89,8 @@ func (d *door) check(env *environment) error {
 func checkURL(name, text string, permitted bool, permit string) error {
 	u, err := url.Parse(text)
 	switch {
+	case err != nil && strings.Contains(text, "@") || err == nil && u.User != nil: // errors and logs name the URL
+		return usagef("%s cannot have a user or a password: log in with a token, --token-file FILE or ASKANCE_TOKEN", name)
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return usagef("%s %q is not an http or https URL: pass the one that askance serve prints", name, text)
 	case u.Scheme == "http" && !permitted && !bus.OnLoopback(u.Hostname()):
