@@ -239,7 +239,7 @@ func (cfg *config) addSpace(to *node.Config) error {
 	to.Space, to.Keys, to.Anchor = cfg.spaceID(), cfg.Keys, cfg.Anchor
 	to.Policy, to.PolicyBucket, to.Shadow, to.Directory, to.DirectoryBucket = cfg.Policy, cfg.PolicyBucket, cfg.Shadow, cfg.Directory, cfg.DirectoryBucket
 	to.Cwd, to.WorkingDirs, to.Remind, to.Reviewers = cfg.Cwd, cfg.WorkingDirs, cfg.Remind, cfg.reviewerLimits()
-	to.Mode, to.Tools = "", nil
+	to.Mode, to.Tools, to.ToolsFile = "", nil, ""
 	to.Engine = []engine.Option{engine.WithMaxOpen(cfg.MaxOpen), engine.WithMaxRunning(cfg.MaxRunning)}
 	if cfg.ArchiveOlderThan < 0 || cfg.ArchiveKeep < 0 || cfg.ArchiveMaxBytes < 0 {
 		return usagef("--archive-older-than, --archive-keep or --archive-max-bytes is negative, use 0 or a positive value")
@@ -273,7 +273,7 @@ func (cfg *config) addSpace(to *node.Config) error {
 		if err != nil {
 			return err
 		}
-		to.Tools = tools
+		to.Tools, to.ToolsFile = tools, cfg.Tools
 	}
 	return nil
 }

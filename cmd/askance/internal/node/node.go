@@ -100,6 +100,7 @@ type Config struct {
 	Directory       []string
 	DirectoryBucket bool
 	Tools           []toolfile.Tool
+	ToolsFile       string // where Tools come from; a change is only logged
 	// Cwd is the folder in which the tools run, WorkingDirs are others in which they
 	// can edit files if the mode permits it.
 	Cwd         string
@@ -355,6 +356,9 @@ func (n *Node) open(ctx context.Context) error {
 	n.wg.Go(func() { n.ready.watch(watching) })
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
+	}
+	if n.cfg.ToolsFile != "" {
+		n.wg.Go(func() { watchTools(watching, n.cfg.ToolsFile, n.cfg.Log) })
 	}
 	n.wg.Go(func() { archiver{n.cfg.Archiving, n.ledger, n.cfg.Log}.run(watching, n.server != nil) })
 	n.wg.Go(func() { _ = n.ledger.Run(watching, n.cfg.Pace) }) // ends with watching, and logs all other errors

@@ -12,9 +12,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
@@ -22,6 +24,27 @@ import (
 )
 
 const reloadEvery = time.Second
+
+// watchTools logs that the tools file is no longer the one that the engine read at its start: other
+// commands explain and check with the new one.
+func watchTools(ctx context.Context, path string, log *slog.Logger) {
+	read := func() (string, error) {
+		data, _, err := plainfile.Read(path, textfile.MaxBytes)
+		return string(data), err
+	}
+	first, _ := read()
+	files := plainfile.Reloader{Report: func(err error) {
+		if err != nil {
+			log.Warn(err.Error(), "file", path)
+		}
+	}}
+	files.Watch(ctx, reloadEvery, func(context.Context) error {
+		if now, err := read(); err != nil || now != first {
+			return errors.New("the tools file has changed: restart askance serve to use it")
+		}
+		return nil
+	})
+}
 
 // resolveFor is how long a bucket must be unchanged before its rules are loaded:
 // files that are put one after the other belong together.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
@@ -96,4 +98,34 @@ func TestCollectionFollowsTheHeap(t *testing.T) {
 		}
 	}
 	runtime.KeepAlive(large)
+}
+
+// The log says once that a changed tools file is not in force.
+func TestChangedToolsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		path := filepath.Join(t.TempDir(), "tools.yaml")
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("version: 1\n")
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); watchTools(ctx, path, slog.New(slog.NewTextHandler(&log, nil))) }()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if log.Len() > 0 {
+			t.Errorf("without a change: %s", &log)
+		}
+		write("version: 1\ntools: []\n")
+		time.Sleep(3 * time.Second)
+		stop()
+		<-ended
+		if n := strings.Count(log.String(), "restart askance serve"); n != 1 {
+			t.Errorf("a change is logged %d times: %s", n, &log)
+		}
+	})
 }
