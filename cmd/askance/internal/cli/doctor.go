@@ -239,7 +239,7 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 	case p.Alarm != "":
 		d.add("policy", levelProblem, "the newest policy has been refused since "+moment(p.AlarmSince)+":\n"+p.Alarm, "correct the file, and check it with askance policy lint")
 	case p.Rules == 0:
-		d.add("policy", levelWarning, "there are no rules: every call needs an approval", "write rules (askance init), and start askance serve with --policy")
+		d.add("policy", levelWarning, "there are "+noRules, "write rules (askance init), and start askance serve with --policy")
 	default:
 		d.add("policy", levelOK, asked.Count(p.Rules, "rule")+" in force, "+asked.Count(int(p.Calls), "call")+" decided", "")
 	}

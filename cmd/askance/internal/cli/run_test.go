@@ -248,6 +248,7 @@ func TestServeSaysWhatRuns(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	for next, args := range map[string][]string{
 		"askance init, then start again with --policy FILE": {"--tools", tools},
+		"askance policy put FILE --data " + data:           {"--policy-bucket"},
 		"askance open --data " + data:                       {"--policy", rules, "--http-url", "http://inbox.localhost"},
 		"askance inbox --data " + data:                      {"--policy", rules, "--tools", tools, "--http", "off"},
 	} {
@@ -268,6 +269,10 @@ func TestServeSaysWhatRuns(t *testing.T) {
 		want := []string{"askance is running\n", "  nats     nats://127.0.0.1:", "\nNext: ", next}
 		if slices.Contains(args, "--policy") {
 			want = append(want, "  policy   1 rule in "+rules+", in force since 20")
+		} else if slices.Contains(args, "--policy-bucket") {
+			want = append(want, "  policy   none is in force: everything but read-only tools is denied\n")
+		} else {
+			want = append(want, "  policy   no rules: every call needs an approval, unless its mode or tool decides\n")
 		}
 		switch {
 		case slices.Contains(args, "--http-url"):

@@ -42,7 +42,7 @@ func newServeCommand(env *environment) *cobra.Command {
 		Long: `Runs an engine until a signal stops it. Without --nats it starts an embedded NATS
 server with its journal in the data folder. The engine reads changed rule files every
 second; it refuses a policy that does not load and keeps the last good one. Without
---policy every call needs an approval.
+--policy every call needs an approval, unless its mode or tool decides.
 
 With credentials (askance creds init), only their logins can connect to the embedded
 server. Without credentials every connection can use any name: the server then listens

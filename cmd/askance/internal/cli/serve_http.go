@@ -272,7 +272,7 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 	case env.json:
 		return writeJSON(env.out, st)
 	case env.cfg.logsJSON(env.out):
-		logRecord(env.out, slog.LevelInfo, running, "server", st, "next", st.next())
+		logRecord(env.out, slog.LevelInfo, running, "server", st, "next", st.next(cfg.PolicyBucket))
 		return nil
 	}
 	text := newSheet(env.out, 8, env.out.Bold(running))
@@ -294,7 +294,7 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 		journal = "on that server, keys in " + journal
 	}
 	text.row("journal", journal+", space "+st.Space+", "+durabilityText(env.out, cfg, claim))
-	text.row("policy", st.policyText(env.out))
+	text.row("policy", st.policyText(env.out, cfg.PolicyBucket))
 	text.row("tools", cmp.Or(shortList(st.Tools), "none: only tools that runtimes, coding agents and MCP gateways declare; --tools FILE adds others"))
 	for _, s := range st.Spaces {
 		text.row("space", strings.TrimSpace(s.Space+", "+asked.Count(s.Rules, "rule")+"  "+s.HTTP))
@@ -302,22 +302,27 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 	if st.Open {
 		text.line(env.out.Bold("  open beyond loopback: every connection can act under any name"))
 	}
-	text.line("\nNext: " + st.next())
+	text.line("\nNext: " + st.next(cfg.PolicyBucket))
 	_, err := io.WriteString(env.out, text.String())
 	return err
 }
 
 // policyText says what is in force, where it comes from and since when.
-func (st *started) policyText(out *term.Out) string {
-	if st.PolicySince.IsZero() {
-		return out.Ask("none: every call needs an approval")
+func (st *started) policyText(out *term.Out, bucket bool) string {
+	switch {
+	case st.PolicySince.IsZero() && bucket:
+		return out.Bad(noPolicy)
+	case st.PolicySince.IsZero():
+		return out.Ask(noRules)
 	}
 	return fmt.Sprintf("%s in %s, in force since %s", asked.Count(st.Rules, "rule"), shortList(st.PolicyFiles), st.PolicySince.Local().Format(time.DateTime))
 }
 
 // next returns the next step: first what is missing, then where people decide.
-func (st *started) next() string {
+func (st *started) next(bucket bool) string {
 	switch {
+	case st.PolicySince.IsZero() && bucket:
+		return "store rules with " + commandLine("policy put FILE", st.Data)
 	case st.PolicySince.IsZero():
 		return "write a policy with " + programName() + " init, then start again with --policy FILE"
 	case st.HTTP != "":

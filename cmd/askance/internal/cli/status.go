@@ -178,16 +178,24 @@ func statusText(env *environment, s *status, now time.Time) string {
 	return text
 }
 
+// What decides without rules, and without a policy that loads.
+const (
+	noRules  = "no rules: every call needs an approval, unless its mode or tool decides"
+	noPolicy = "none is in force: everything but read-only tools is denied"
+)
+
 func policyLine(env *environment, p *policyInForce, now time.Time) string {
 	text := asked.Count(p.Rules, "rule")
 	if !p.Since.IsZero() {
 		text += ", in force for " + asked.Span(now.Sub(p.Since))
 	}
 	switch {
+	case p.Refused != "" && p.Since.IsZero():
+		text = env.out.Bad(noPolicy) + ", see " + commandAgain(env, "policy status")
 	case p.Refused != "":
 		text += ", " + env.out.Bad("the newest version is refused") + ": " + commandAgain(env, "policy status")
 	case p.Rules == 0:
-		text = env.out.Ask("none: every call needs an approval") + ", write one with askance init"
+		text = env.out.Ask(noRules) + "; write them with askance init"
 	}
 	return text
 }
