@@ -184,7 +184,7 @@ func readRuleFile(name string, before []byte) ([]byte, error) {
 func halfWritten(data, before []byte) (why, hint string) {
 	const end = "end the complete file with the line ..."
 	switch {
-	case hasEnd(data) || len(data) > MaxFileBytes:
+	case hasEnd(data) || len(data) > MaxFileBytes || !utf8.Valid(data): // the reader says what is wrong with it
 		return "", ""
 	case len(data) > 0 && data[len(data)-1] != '\n':
 		return "ends within a line", "end the file with a newline"

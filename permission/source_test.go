@@ -155,6 +155,15 @@ func TestNoHalfWrittenFileIsLoaded(t *testing.T) {
 	}
 }
 
+// A file in another encoding has no line ends to look for: it is refused for its encoding.
+func TestEncodingIsNamed(t *testing.T) {
+	w := newLive(t)
+	write(t, w.file("a.yaml"), "\xff\xfev\x00e\x00\n\x00")
+	if err := w.Reload(t.Context()); err == nil || !strings.Contains(err.Error(), "it looks like UTF-16: save it as UTF-8") {
+		t.Errorf("UTF-16: %v", err)
+	}
+}
+
 // Text after the end marker would not be a rule.
 func TestNothingFollowsTheEnd(t *testing.T) {
 	const rules = "version: 1\nname: live\nrules:\n  - {name: r, tool_name: t, behavior: allow}\n...\n"
