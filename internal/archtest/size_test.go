@@ -15,8 +15,8 @@ import (
 // Limits for the code that the command links. Lower them when the code gets smaller; only a new
 // feature may raise one.
 const (
-	maxLines      = 145_813
-	maxFiles      = 537
+	maxLines      = 146_296
+	maxFiles      = 538
 	maxSmallFiles = 20 // files with fewer than smallFile lines
 	smallFile     = 40
 )

@@ -248,7 +248,7 @@ func TestServeSaysWhatRuns(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	for next, args := range map[string][]string{
 		"askance init, then start again with --policy FILE": {"--tools", tools},
-		"askance policy put FILE --data " + data:           {"--policy-bucket"},
+		"askance policy put FILE --data " + data:            {"--policy-bucket"},
 		"askance open --data " + data:                       {"--policy", rules, "--http-url", "http://inbox.localhost"},
 		"askance inbox --data " + data:                      {"--policy", rules, "--tools", tools, "--http", "off"},
 	} {
