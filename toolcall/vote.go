@@ -155,6 +155,9 @@ func (k ApproverKeys) MarkVotes(c *Call, now time.Time) {
 	}
 }
 
+// KeyLag is how much later than another engine an engine may learn of a new key of an approver.
+const KeyLag = time.Minute
+
 // CheckSignature returns why the signature of an approval does not count now, or nil if it counts or
 // there is none. keys are the approvers' current keys, or nil if they are not known here. The error is
 // CodeUnavailable if the key is unknown here: another engine, with a newer directory, may know it.

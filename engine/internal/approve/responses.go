@@ -131,15 +131,12 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	return s.Begin(r.m)
 }
 
-// keyLag is how much later than another engine an engine may learn of a new key of an approver.
-const keyLag = time.Minute
-
 // mayCount reports for each vote whether its signature counts here, or may count on an engine that
 // learned of its key earlier.
 func mayCount(keys toolcall.ApproverKeys, now time.Time) func(toolcall.Vote) bool {
 	return func(v toolcall.Vote) bool {
 		err := v.CheckSignature(keys, now)
-		return err == nil || errors.Is(err, message.ErrUnavailable) && (keys == nil || now.Before(v.At.Add(keyLag)))
+		return err == nil || errors.Is(err, message.ErrUnavailable) && (keys == nil || now.Before(v.At.Add(toolcall.KeyLag)))
 	}
 }
 

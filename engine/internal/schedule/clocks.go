@@ -36,8 +36,6 @@ const (
 	reportEvery = time.Minute
 	// maxClocks bounds what workers can make an engine remember.
 	maxClocks = 1024
-	// keyLag is how long after an approval another engine's new key may not have arrived here.
-	keyLag = time.Minute
 )
 
 // NewClocks returns a Clocks without differences that logs what it learns.
@@ -67,7 +65,7 @@ func (k *Clocks) noteReading(r toolcall.ClockReading) {
 // BlockByKey records that a call cannot start because this engine does not know the key of an
 // approval, unless the key may only be new.
 func (k *Clocks) BlockByKey(c *toolcall.Call, why error) {
-	if now, n := time.Now(), len(c.Votes); n > 0 && !now.Before(c.Votes[n-1].At.Add(keyLag)) {
+	if now, n := time.Now(), len(c.Votes); n > 0 && !now.Before(c.Votes[n-1].At.Add(toolcall.KeyLag)) {
 		k.blockCall(c.Key, blocked{kind: toolcall.BlockedKey, attempt: c.Attempt.Number, why: message.AsError("", why).What + ". " + keyHint, until: now.Add(2 * reportEvery)})
 	}
 }
