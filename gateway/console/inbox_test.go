@@ -450,6 +450,7 @@ func TestFindMore(t *testing.T) {
 			t.Errorf("with %d open requests: %q, want %q", 6*open, got, want)
 		}
 	}
+	b.until(`/agent · \d+s ago/.test(document.querySelector("#calls a").innerText)`)
 	b.goTo("/find?q=open+r1")
 	if got := eval[string](b, links); got != "" {
 		t.Errorf("a search that shows all links to %q", got)
