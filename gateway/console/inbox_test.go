@@ -401,7 +401,7 @@ func TestSeededInbox(t *testing.T) {
 	b.see("approved by bob · approved by ann")
 	b.expect("404")
 	b.goTo("/timeline?session=none")
-	b.see("Session none has no such call.")
+	b.see("Session none has no calls.")
 
 	b = open(t, w, gatewaytest.Olga)
 	b.goTo("/inbox?show=blocked")

@@ -168,7 +168,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 	}
 	slices.Reverse(calls) // a longer session has only its last calls here
 	if len(calls) == 0 {
-		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "session " + string(v.Session) + " has no such call", Hint: "choose a session on the page Timeline"}
+		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "session " + string(v.Session) + " has no calls", Hint: "choose a session on the page Timeline"}
 	}
 	v.Calls, v.Agent, v.Runtime = asked.Number(len(calls)), calls[0].Agent, calls[0].Runtime
 	if len(calls) >= mostOfSession {

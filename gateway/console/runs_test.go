@@ -49,7 +49,7 @@ func TestTimelinePage(t *testing.T) {
 	}
 	b.expect("404")
 	b.goTo("/timeline?session=nope")
-	b.see("Session nope has no such call")
+	b.see("Session nope has no calls.")
 }
 
 // The reasons of a decision have a heading that says what was decided.
