@@ -474,5 +474,5 @@ func TestOutcomeIsSeen(t *testing.T) {
 	b.do(chromedp.Focus(chromedp.CSS("#feedback")))
 	b.send()
 	b.until(fmt.Sprintf(seen, "good"))
-	b.see("You rejected", "not today")
+	b.see("You rejected", "not today", "proposed "+w.A.Show(k).ProposedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
