@@ -231,7 +231,7 @@ func (m *model) edit(d *draftResponse) tea.Cmd {
 	argv := m.cfg.Editor
 	cmd := exec.CommandContext(m.ctx, argv[0], append(argv[1:len(argv):len(argv)], path)...)
 	return tea.ExecProcess(cmd, func(err error) tea.Msg {
-		return replyMsg(func(m *model) tea.Cmd { return m.takeEdited(d, dir, err) })
+		return replyMsg(func(m *model) tea.Cmd { return tea.Batch(tea.EnableMouseCellMotion, m.takeEdited(d, dir, err)) })
 	})
 }
 

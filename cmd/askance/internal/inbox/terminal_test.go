@@ -82,12 +82,19 @@ func TestEdit(t *testing.T) {
 	x.See("> ")
 	x.Press(enter, "A-1042", "p‹U+0430›ypal")
 	x.Press("e", "These arguments run instead", `-   "cents": 1900`, `+   "cents": 1500`)
+	x.Until("the mouse works again after the editor", func(string) bool { return strings.HasSuffix(lastMouse(x.Raw()), "h") })
 	x.Press("  ", "y approve as edited")
 	x.Press("y", "edited and approved by ann")
 	now := w.voted(c, "ann", toolcall.ResponseApprove)
 	if !strings.Contains(now.Input, `"cents": 1500`) || !strings.Contains(now.Input, `p\u0430ypal`) {
 		t.Errorf("the call runs with %s", now.Input)
 	}
+}
+
+// lastMouse returns the last sequence that turned the mouse on ("h") or off ("l").
+func lastMouse(raw string) string {
+	all := regexp.MustCompile(`\x1b\[\?1002[hl]`).FindAllString(raw, -1)
+	return all[len(all)-1]
 }
 
 // A mistake does not lose what the person wrote.
