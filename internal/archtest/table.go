@@ -220,9 +220,10 @@ func core() []Row {
 			Why:    "every reader refuses a file of an operator that is not a regular one",
 		},
 		{
-			Folder: "internal/child",
-			Never:  []string{"net", "net/http"},
-			Why:    "gateway, worker and executor start and end programs, with the processes that these start, in the same way",
+			Folder:    "internal/child",
+			Libraries: []string{"golang.org/x/sys/unix"},
+			Never:     []string{"net", "net/http"},
+			Why:       "gateway, worker and executor start and end programs, with the processes that these start, in the same way",
 		},
 		{
 			Folder: "internal/benchreport",

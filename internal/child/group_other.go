@@ -12,6 +12,9 @@ import (
 // Lead does nothing here.
 func Lead(*exec.Cmd) {}
 
+// IsJob reports that no shell can stop and continue this process.
+func IsJob() bool { return false }
+
 // Terminate kills the program.
 func Terminate(p *os.Process) { _ = p.Kill() }
 

@@ -34,6 +34,7 @@ const (
 	esc   = "\x1b"
 	ctrlC = "\x03"
 	ctrlS = "\x13"
+	ctrlZ = "\x1a"
 )
 
 // volatile describes what differs from run to run.

@@ -52,6 +52,7 @@ import (
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/child"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -125,6 +126,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.key(msg)
 	case tea.MouseMsg:
 		return m, m.mouse(msg)
+	case tea.ResumeMsg:
+		m.feed.refresh()
+		return m, tea.EnableMouseCellMotion
 	case listedMsg:
 		m.takeList(msg)
 	case sawMsg:
@@ -188,6 +192,13 @@ func (m *model) pop() {
 func (m *model) key(k tea.KeyMsg) tea.Cmd {
 	if k.Type == tea.KeyCtrlC {
 		return tea.Interrupt
+	}
+	if k.Type == tea.KeyCtrlZ {
+		if child.IsJob() {
+			return tea.Suspend
+		}
+		m.say(m.out.Dim, "No shell can continue the inbox here. Leave it with q; requests stay open.")
+		return nil
 	}
 	if m.isSmall() && k.String() == "q" {
 		return tea.Quit

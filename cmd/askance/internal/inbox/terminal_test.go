@@ -1,11 +1,14 @@
 package inbox_test
 
 import (
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/termtest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -350,6 +353,31 @@ func TestEngineGoesAndComesBack(t *testing.T) {
 	x.See("Pay 2900", "2 open")
 	w.answer(c, func(*toolcall.Response) {})
 	x.See("approved by bob", "1 open")
+}
+
+// A shell can stop the inbox and continue it. Where there is none, the inbox goes on.
+func TestSuspend(t *testing.T) {
+	w := newWorld(t)
+	w.pay("call_1", 1900)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-mc", `"$@"; read -p suspended; fg; exit 0`, "bash", exe, "inbox", "--nats", w.url, "--as", "ann", "--log-level", "error")
+	x := termtest.Open(t, 80, 24, cmd)
+	x.See("Pay 1900", "1 open")
+	x.Press(ctrlZ, "suspended")
+	w.pay("call_2", 2900)
+	x.Press(enter, "Pay 2900", "2 open")
+	x.Until("the mouse works again", func(string) bool { return strings.HasSuffix(lastMouse(x.Raw()), "h") })
+	x.Press("q")
+	x.Ends(0)
+
+	x = w.inbox(80, 24)
+	x.See("2 open")
+	x.Press(ctrlZ, "No shell can continue the inbox here.")
+	x.Press("q")
+	x.Ends(cli.ExitOK)
 }
 
 var colour = regexp.MustCompile(`\x1b\[(3[0-7]|9[0-7]|38;[0-9;]*|1)m`)
