@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -188,4 +189,88 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 		return false, fmt.Errorf("%w: %s may be %s", permission.ErrUnclear, found.unknown, l.content)
 	}
 	return false, nil
+}
+
+// The rest of this file finds the files that code and other texts in a line may name.
+
+// addDocument adds the texts in a here-document that may be paths: a program may take them for names
+// of files, or the line may run the file that it writes.
+func (f *pathFinder) addDocument(text string) {
+	left := 1 << 18                                                                      // of bytes and names, to bound the time
+	names := append(inCode.Split(text, -1), inCode.Split(unquoted.Replace(text), -1)...) // a"b" may be one word
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		for ; name != ""; _, name, _ = strings.Cut(name, "/") { // a patch of a/b/x may change b/x or x
+			if left -= 256 + len(name); left < 0 {
+				f.unknown = "a file in a long here-document"
+				return
+			}
+			f.addMaybe(name)
+		}
+	}
+	if unclearNames.MatchString(text) || f.transfers && changesFolder.MatchString(text) {
+		f.unknown = "a file in a here-document"
+	}
+	for _, program := range f.coders {
+		if shell.OpensComputed(program, text) {
+			f.unknown = "a file that code for " + program + " names"
+		}
+	}
+}
+
+// unclearNames matches octal escapes in a name of a patch.
+var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|Index:).*"[^"\n]*\\[0-7]`)
+
+// addCode adds texts that may be paths, if the program runs code.
+func (f *pathFinder) addCode(program, code string) {
+	if shell.RunsCode(program) {
+		copies := copiesInCode.MatchString(code)
+		for _, part := range inCode.Split(code, -1) {
+			f.add(&f.named, part)
+			if part != "" && copies {
+				f.add(&f.globs, plainGlob.Replace(part)+"/*")
+			}
+		}
+		for _, joined := range []string{shell.JoinTexts(code), unquoted.Replace(code)} {
+			if joined != code {
+				for _, part := range inCode.Split(joined, -1) {
+					f.addMaybe(part)
+				}
+			}
+		}
+		if f.transfers && changesFolder.MatchString(code) {
+			f.unknown = "a file in the folder of lcd"
+		}
+		if shell.OpensComputed(program, code) {
+			f.unknown = "a file that the code of " + program + " names"
+		}
+	}
+	if !editors.MatchString(program) {
+		return
+	}
+	const maxLetters = 500 // of one text
+	letters := commandLetter.FindAllStringIndex(code, maxLetters+1)
+	if len(letters) > maxLetters {
+		f.unknown = "a file in the code of " + program
+	}
+	for _, at := range letters {
+		name := besideLetter.FindString(code[at[1]:])
+		if strings.HasSuffix(program, "d") { // for ed and sed * is a letter of the name
+			name = strings.ReplaceAll(name, "*", "\x01")
+		}
+		if name != "" {
+			f.add(&f.globs, name)
+		}
+	}
+}
+
+// checkSource checks the input of a compiler, which may name files.
+func (f *pathFinder) checkSource(c shell.Command, name string) {
+	texts := c.Inputs()
+	if c.IsPiped() && len(texts) == 0 || !areFixed(texts) || slices.ContainsFunc(texts, func(w shell.Word) bool { return buildsNames.MatchString(w.Text) }) {
+		f.unknown = "a file in what " + name + " reads"
+	}
+}
+
+func areFixed(words []shell.Word) bool {
+	return !slices.ContainsFunc(words, func(w shell.Word) bool { return !w.Fixed })
 }

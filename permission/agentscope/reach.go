@@ -71,11 +71,19 @@ type pathFinder struct {
 	opens     bool     // a command may take its input, or a file, for code or names
 	feeds     bool     // such a command reads what another prints
 	compiles  bool     // a command reads a source that may name files
+	seen      map[seenName]bool
+	steps     int // words looked at
+}
+
+// seenName is a name in a list.
+type seenName struct {
+	list *[]string
+	name string
 }
 
 func (b *bashCall) paths() linePaths {
 	b.isQuiet = b.line.ReadOnly()
-	f := &pathFinder{bashCall: b, transfers: transfers.MatchString(b.text)}
+	f := &pathFinder{bashCall: b, seen: map[seenName]bool{}, transfers: transfers.MatchString(b.text)}
 	for _, c := range b.allCommands() {
 		line, sets := strings.Join(c.Args(), " ")+" ", len(c.Assigns) > 0 // PATH=.
 		if sets || len(c.Argv) > 0 && !passers.MatchString(line) {
@@ -124,12 +132,29 @@ func (b *bashCall) paths() linePaths {
 
 // add adds a name to a list, as seen from every folder in which the line may run.
 func (f *pathFinder) add(to *[]string, name string) {
-	*to = append(*to, name)
+	f.addOnce(to, name)
 	if strings.HasPrefix(name, "/") || strings.HasPrefix(name, "~") {
 		return
 	}
 	for _, folder := range f.in {
-		*to = append(*to, folder+"/"+name)
+		f.addOnce(to, folder+"/"+name)
+	}
+}
+
+// Limits on the names that are compared with each rule, and on the words that are looked at.
+const (
+	maxNames = 1 << 14
+	maxWords = 1 << 17
+)
+
+func (f *pathFinder) addOnce(to *[]string, name string) {
+	switch key := (seenName{to, name}); {
+	case f.seen[key]:
+	case len(f.seen) >= maxNames:
+		f.unknown = "one of more names than can be looked at"
+	default:
+		f.seen[key] = true
+		*to = append(*to, name)
 	}
 }
 
@@ -199,18 +224,6 @@ const maxFolders = 128
 // in the same word.
 var changing = regexp.MustCompile(`^(?:-C|--(?:directory|cd|chdir|cwd|work-tree|git-dir)(?:=|$))(.*)$`)
 
-// checkSource checks the input of a compiler, which may name files.
-func (f *pathFinder) checkSource(c shell.Command, name string) {
-	texts := c.Inputs()
-	if c.IsPiped() && len(texts) == 0 || !areFixed(texts) || slices.ContainsFunc(texts, func(w shell.Word) bool { return buildsNames.MatchString(w.Text) }) {
-		f.unknown = "a file in what " + name + " reads"
-	}
-}
-
-func areFixed(words []shell.Word) bool {
-	return !slices.ContainsFunc(words, func(w shell.Word) bool { return !w.Fixed })
-}
-
 // expand returns the argument that a word stands for, with $ for what is not known.
 func (b *bashCall) expand(w shell.Word) string {
 	if w.Fixed {
@@ -253,6 +266,10 @@ func (f *pathFinder) addCommand(c shell.Command) {
 				f.unknown = "a file in the text of " + name
 			}
 		}
+		return
+	}
+	if f.steps += len(c.Argv); f.steps > maxWords {
+		f.unknown = "one of more words than can be looked at"
 		return
 	}
 	use := f.useOf(c, name)
@@ -424,74 +441,4 @@ func (f *pathFinder) addWord(word string, fixed bool) []string {
 		}
 	}
 	return names
-}
-
-// addDocument adds the texts in a here-document that may be paths: a program may take them for names
-// of files, or the line may run the file that it writes.
-func (f *pathFinder) addDocument(text string) {
-	left := 1 << 18                                                                      // of bytes and names, to bound the time
-	names := append(inCode.Split(text, -1), inCode.Split(unquoted.Replace(text), -1)...) // a"b" may be one word
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
-		for ; name != ""; _, name, _ = strings.Cut(name, "/") { // a patch of a/b/x may change b/x or x
-			if left -= 256 + len(name); left < 0 {
-				f.unknown = "a file in a long here-document"
-				return
-			}
-			f.addMaybe(name)
-		}
-	}
-	if unclearNames.MatchString(text) || f.transfers && changesFolder.MatchString(text) {
-		f.unknown = "a file in a here-document"
-	}
-	for _, program := range f.coders {
-		if shell.OpensComputed(program, text) {
-			f.unknown = "a file that code for " + program + " names"
-		}
-	}
-}
-
-// unclearNames matches octal escapes in a name of a patch.
-var unclearNames = regexp.MustCompile(`(?mi)^[\sX]*(?:[-+*]{3}|diff|rename|copy|Index:).*"[^"\n]*\\[0-7]`)
-
-// addCode adds texts that may be paths, if the program runs code.
-func (f *pathFinder) addCode(program, code string) {
-	if shell.RunsCode(program) {
-		copies := copiesInCode.MatchString(code)
-		for _, part := range inCode.Split(code, -1) {
-			f.add(&f.named, part)
-			if part != "" && copies {
-				f.add(&f.globs, plainGlob.Replace(part)+"/*")
-			}
-		}
-		for _, joined := range []string{shell.JoinTexts(code), unquoted.Replace(code)} {
-			if joined != code {
-				for _, part := range inCode.Split(joined, -1) {
-					f.addMaybe(part)
-				}
-			}
-		}
-		if f.transfers && changesFolder.MatchString(code) {
-			f.unknown = "a file in the folder of lcd"
-		}
-		if shell.OpensComputed(program, code) {
-			f.unknown = "a file that the code of " + program + " names"
-		}
-	}
-	if !editors.MatchString(program) {
-		return
-	}
-	const maxLetters = 500 // of one text
-	letters := commandLetter.FindAllStringIndex(code, maxLetters+1)
-	if len(letters) > maxLetters {
-		f.unknown = "a file in the code of " + program
-	}
-	for _, at := range letters {
-		name := besideLetter.FindString(code[at[1]:])
-		if strings.HasSuffix(program, "d") { // for ed and sed * is a letter of the name
-			name = strings.ReplaceAll(name, "*", "\x01")
-		}
-		if name != "" {
-			f.add(&f.globs, name)
-		}
-	}
 }

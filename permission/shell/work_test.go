@@ -63,6 +63,19 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
+// The work for a line beyond the limits of allow rules is limited, too: up to maxText by its length,
+// beyond that by a look at each byte and word.
+func TestWorkOfLongLinesIsLimited(t *testing.T) {
+	for _, shape := range shapes {
+		for size, perByte := range map[int]int{maxText: 40, 1 << 20: 3} {
+			steps, words := stepsOf(hostileLine("", shape, size))
+			if steps > perByte*size || words > perByte*size {
+				t.Errorf("%q of %d bytes: %d steps, %d words", shape, size, steps, words)
+			}
+		}
+	}
+}
+
 // If a command has too many words that may be statements, a deny or ask rule matches it.
 func TestTooManyStatements(t *testing.T) {
 	p, err := Compile("psql * DROP TABLE*")
