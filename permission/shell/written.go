@@ -137,6 +137,9 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 	}
 	words := c.Argv[1:]
 	switch {
+	case unpackers[name] && (c.piped || slices.ContainsFunc(words, func(w Word) bool { return w.namesFile(targets) })):
+		targets[anyFile] = true
+		return false
 	case copies[name] && !slices.ContainsFunc(words, func(w Word) bool { return isDevice(w.Text) || strings.Contains(w.Text, ":") }):
 		f.addCopies(words, targets)
 		return true
@@ -248,10 +251,21 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	return false
 }
 
+// unpackers write the files that an archive names: anyFile.
+var unpackers = setOf("tar bsdtar unzip 7z 7za 7zz cpio pax unrar ar")
+
+const anyFile = "\x00"
+
+// plainPath matches a path, and systemPath one where archives are not unpacked.
+var (
+	plainPath  = regexp.MustCompile(`^[\w.+@/][\w./+@-]*$`)
+	systemPath = regexp.MustCompile(`^/(?:usr/)?(?:local/)?s?bin/[^/]*$`)
+)
+
 // isAmong reports whether a path names one of the files, perhaps from another folder.
 func isAmong(files map[string]bool, name string) bool {
 	name = path.Clean(name)
-	if files[name] {
+	if files[name] || files[anyFile] && plainPath.MatchString(name) && !systemPath.MatchString(name) {
 		return true
 	}
 	base := path.Base(name)
