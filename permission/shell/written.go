@@ -17,7 +17,7 @@ import (
 func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	targets, known := f.writtenFiles(stmts)
 	for _, list := range [][]Command{f.line.Commands, f.line.Nested} {
-		for i := range list[:min(len(list), MaxCommands)] {
+		for i := range list {
 			known = f.addSaved(&list[i], targets) && known
 		}
 	}
@@ -34,7 +34,7 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	if !ran {
 		return
 	}
-	if !known {
+	if !known || max(len(f.line.Commands), len(f.line.Nested)) > MaxCommands {
 		f.addUnclear(CodeExpansion, 0, "it runs a file that it writes, with unknown content")
 	}
 	var all strings.Builder

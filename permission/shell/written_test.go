@@ -24,6 +24,16 @@ func TestManyWrittenFiles(t *testing.T) {
 	}
 }
 
+// A file that a line writes and runs is seen behind any number of commands.
+func TestWrittenBehindManyCommands(t *testing.T) {
+	deny := patterns(t, "rm:*")[0]
+	for _, text := range []string{"printf 'r%s y' m > s; sh s", "curl -o s x; sh s", "(curl -o s x); sh s"} {
+		if matched, err := deny.Matches(shell.Parse(strings.Repeat("true; (true); ", 60) + text)); !matched && err == nil {
+			t.Errorf("60 commands and %q: does not match", text)
+		}
+	}
+}
+
 // A text of printf that counts as certain is what bash and dash print.
 func TestPrintfIsWhatShellsPrint(t *testing.T) {
 	parts := strings.Fields(`%s %b %c %d %5s %-5s %.2s %.*s %*s %-*d %03d %% r m \n \\ \162 \0162 \562 \\562 %.s %5.1s %.3b %5c %02s %'d %hs %ls %i %q %n % %5 \c %*.*s %.0s %5% %*b 5`)
