@@ -290,6 +290,11 @@ func editRememberedByNoOne(w *world) {
 		}))...)
 	e := w.engine()
 	e.refuses("ann", editing(e.ask("a", pay, `{"amount":500}`), `{"amount":5}`, toolcall.StandingTerms{}), message.ErrForbidden)
+	plain := edit(e.ask("d", pay, `{"amount":500}`), `{"amount":5}`)
+	if plain.Rules = w.known(plain.Key).Suggested; len(plain.Rules) == 0 {
+		w.Fatal("no rule is suggested")
+	}
+	e.refuses("ann", plain, message.ErrForbidden)
 	q := e.ask("b", note, `{"n":1}`)
 	e.refuses("ann", editing(q, `{"n":10}`, toolcall.StandingTerms{}), message.ErrForbidden)
 	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, toolcall.StandingTerms{}), message.ErrForbidden)

@@ -266,6 +266,9 @@ func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *t
 // approval request, and what the rules that ask about it allow to be remembered. c is
 // the call after the edit, before the decision.
 func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *toolcall.Decided, resp toolcall.Response) error {
+	if ev.Decision.Behavior == message.BehaviorAllow && (len(resp.Rules) > 0 || resp.Remember != nil) {
+		return decide.ForbiddenError("the policy allows the edited call without asking, and only approvals can be remembered", "edit without anything to remember")
+	}
 	after := asEdited(c, *ev)
 	if len(resp.Rules) > 0 {
 		if after.Hides() {
@@ -275,12 +278,9 @@ func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *to
 			return err
 		}
 	}
-	if resp.Remember == nil {
-		return nil
-	}
 	switch {
-	case ev.Decision.Behavior == message.BehaviorAllow:
-		return decide.ForbiddenError("the policy allows the edited call without asking, and only approvals can be remembered", "edit without remember")
+	case resp.Remember == nil:
+		return nil
 	case len(after.Tally().Approvals) == 0:
 		return decide.ForbiddenError("the edit does not count as an approval of the approval request about the edited call", "edit without remember; an approver of that approval request can remember it")
 	}
