@@ -34,7 +34,7 @@ var checks = []check{
 	{name: "in time", wants: "the deadline has not passed, and the reply is not interrupted", other: "the request ends, and the response is refused as `finished`", pass: checkInTime},
 	{name: "same approval request", wants: "the call is asking, and the response names the digest of the open request", other: "`digest_mismatch`, `state` or `finished`, with the current call", pass: checkRequest},
 	{name: "redaction", wants: "edited arguments keep the marks of redacted values where they were", other: "`invalid`", pass: revealInput},
-	{name: "kind", wants: "`delegate` names a person who can respond (any group is possible until that person responds); `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
+	{name: "kind", wants: "`delegate` names a person who can approve and did not `skip` or `delegate` (any group is possible until that person responds); `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
 	{name: "suggested rules", wants: "each rule to remember is exactly one that the request suggests", other: "`forbidden`", pass: checkRules},
 	{name: "terms", wants: "the limits of what to remember cover this call and are within those of the policy", other: "`forbidden` or `invalid`", pass: checkTerms},
 	{name: "last word", wants: "the response differs from the person's last one and is more careful", other: "returns the call unchanged, or `conflict`", pass: checkLastWord},
@@ -137,7 +137,7 @@ func checkKind(_ context.Context, r *response) error {
 	approves := r.in.Kind == toolcall.ResponseApprove && !r.isEdit()
 	switch {
 	case r.in.Kind == toolcall.ResponseDelegate:
-		return checkDelegate(req, name, r.in.To)
+		return checkDelegate(r.call, name, r.in.To)
 	case approves && req.ExcludeEditor && req.IsEditor(name):
 		return decide.ForbiddenError(name+" edited these arguments and cannot approve them", "ask another approver, or reject")
 	case approves && (req.Signed || r.in.Signature != nil):
@@ -148,11 +148,17 @@ func checkKind(_ context.Context, r *response) error {
 	return nil
 }
 
-// checkDelegate refuses to delegate an approval request to someone who certainly cannot respond to
+// checkDelegate refuses to delegate an approval request to someone who certainly cannot approve
 // it. Which groups that person has is known only when they respond: their login may add some.
-func checkDelegate(r toolcall.Requirement, from, to string) error {
+func checkDelegate(c *toolcall.Call, from, to string) error {
+	r := c.Request.Requirement
+	before, _ := c.VoteOf(from)
+	last, voted := c.VoteOf(to)
 	if toolcall.IsSamePerson(to, from) {
 		return &message.Error{Code: message.CodeInvalid, What: "you cannot delegate an approval request to yourself", Hint: "skip, or name another person"}
+	}
+	if voted && last.Kind != toolcall.ResponseApprove && before.To != to { // else the same response is sent again
+		return decide.ForbiddenError(to+" left this approval request to others and can only reject it", "name another person, or skip")
 	}
 	if r.NeedsGroups() && !r.Excludes(to) {
 		return nil

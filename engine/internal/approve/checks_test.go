@@ -104,6 +104,16 @@ func TestChecks(t *testing.T) {
 				c.Input, req.Input = `{"pin":"1"}`, `{"pin":"1"}`
 				req.Hidden, req.Salt = []string{"args.pin"}, "00112233445566778899aabbccddeeff"
 			}, in: toolcall.Response{Kind: toolcall.ResponseApprove, Digest: "d", Input: text(`{"other":"[redacted hmac-sha256:0000000000000000000000000000000000000000000000000000000000000000]"}`)}},
+		{name: "delegated to a person who skipped", at: "kind", want: message.ErrForbidden,
+			call: func(c *toolcall.Call, _ *toolcall.ApprovalRequest) {
+				c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseSkip, By: toolcall.Principal{Name: "Bob"}, Digest: "d"}}
+			}, in: toolcall.Response{Kind: toolcall.ResponseDelegate, Digest: "d", To: "bob"}},
+		{name: "delegated again to a person who then delegated", at: "last word", want: store.ErrNoChange,
+			call: func(c *toolcall.Call, _ *toolcall.ApprovalRequest) {
+				first := said(toolcall.ResponseDelegate)
+				first.To = "bob"
+				c.Votes = []toolcall.Vote{first, {Kind: toolcall.ResponseDelegate, By: toolcall.Principal{Name: "bob"}, To: "cy", Digest: "d"}}
+			}, in: toolcall.Response{Kind: toolcall.ResponseDelegate, Digest: "d", To: "bob"}},
 		{name: "delegated to oneself", at: "kind", want: message.ErrInvalid, in: toolcall.Response{Kind: toolcall.ResponseDelegate, Digest: "d", To: "ann"}},
 		{name: "approved by the editor", at: "kind", want: message.ErrForbidden,
 			call: func(_ *toolcall.Call, req *toolcall.ApprovalRequest) {
