@@ -371,7 +371,7 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 		if err != nil {
 			return toolcall.ExplainReply{}, err
 		}
-		out.StandingApprovals = append(out.StandingApprovals, sa.Standing(now))
+		out.StandingApprovals = append(out.StandingApprovals, q.standing.JudgeState(sa).Standing(now))
 	}
 	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
 		return toolcall.ExplainReply{}, err

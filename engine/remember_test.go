@@ -185,6 +185,13 @@ func endBeforeTheNewestRecord(w *world) {
 	w.must(err)
 	w.until("the standing approval has ended", func() bool { return len(e.standingApprovals(false)) == 0 })
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
+	shown, err := e.ann().ShowStandingApproval(w.Context(), toolcall.ShowStandingApprovalRequest{ID: s.ID})
+	w.must(err)
+	why, err := e.ann().Explain(w.Context(), toolcall.ExplainRequest{Key: callKey("d")})
+	w.must(err)
+	if all := e.standingApprovals(true); all[0].State(time.Now()) != toolcall.StandingExpired || shown.Standing.State(time.Now()) != toolcall.StandingExpired || len(why.StandingApprovals) != 1 || why.StandingApprovals[0].State != toolcall.StandingExpired {
+		w.Errorf("the engine judges it as expired, and says list %s, show %s, explain %+v", all[0].State(time.Now()), shown.Standing.State(time.Now()), why.StandingApprovals)
+	}
 	again := e.remember(e.ask("f", deploy, `{}`), toolcall.StandingTerms{Until: end}) // that engine's clock was wrong
 	w.wantBy(e.propose(call("g", deploy, `{}`))[0], again.ID)
 	if all := e.standingApprovals(false); len(all) != 1 || all[0].ID != again.ID {

@@ -140,6 +140,8 @@ type StandingApproval struct {
 	// Seq is the journal sequence of its last event record, or 0 before the first. It is not
 	// part of the record.
 	Seq uint64 `json:"seq,omitzero"`
+	// Judged is the state by which the engine decides. It is set in replies and never stored.
+	Judged StandingState `json:"state,omitzero"`
 }
 
 // StandingUse is one call that a standing approval answered for.
@@ -171,9 +173,11 @@ func (s *StandingApproval) Counted() bool { return s.Terms.Uses > 0 }
 // UsesLeft is how many more calls it can answer for. It applies only if Counted.
 func (s *StandingApproval) UsesLeft() int { return max(0, s.Terms.Uses-len(s.Spent)) }
 
-// State returns the state at a given time.
+// State returns the state at a given time or, in a reply, as the engine judges it.
 func (s *StandingApproval) State(now time.Time) StandingState {
 	switch {
+	case s.Judged != "":
+		return s.Judged
 	case s.Revoked != nil:
 		return StandingRevoked
 	case !s.Terms.Until.IsZero() && !now.Before(s.Terms.Until):

@@ -1531,6 +1531,8 @@ export interface StandingApproval {
   /** Spent identifies the calls whose uses are counted, each by a hash, so that the same call is counted only once. */
   spent?: string[];
   standing_approval_id: string;
+  /** Judged is the state by which the engine decides. It is set in replies and never stored. */
+  state?: "active" | "used_up" | "expired" | "revoked";
   /** complete */
   terms: StandingTerms;
   tool_name: string;

@@ -24,20 +24,29 @@ func (a *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 	if r.Limit <= 0 || r.Limit > mostStandingApprovals {
 		r.Limit = mostStandingApprovals
 	}
-	now := store.JournalTime()
 	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
 	for _, sa := range a.View.Book.All() {
-		if sa.ID <= r.After || r.Tool != "" && sa.Tool != r.Tool || !r.All && sa.State(a.View.Book.Clock(sa, now)) != toolcall.StandingActive {
+		if sa.ID <= r.After || r.Tool != "" && sa.Tool != r.Tool {
+			continue
+		}
+		shown := a.JudgeState(sa)
+		if !r.All && shown.Judged != toolcall.StandingActive {
 			continue
 		}
 		if len(out.StandingApprovals) == r.Limit {
 			out.Next = out.StandingApprovals[r.Limit-1].ID
 			break
 		}
-		shown := *sa
-		out.StandingApprovals = append(out.StandingApprovals, &shown)
+		out.StandingApprovals = append(out.StandingApprovals, shown)
 	}
 	return out
+}
+
+// JudgeState returns a copy of a standing approval for a reply, with the state by which this engine decides.
+func (a *Approvals) JudgeState(sa *toolcall.StandingApproval) *toolcall.StandingApproval {
+	shown := *sa
+	shown.Judged = sa.State(a.View.Book.Clock(sa, store.JournalTime()))
+	return &shown
 }
 
 // Last returns a standing approval as it is in the journal.
@@ -66,7 +75,7 @@ func (a *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.
 	if err != nil {
 		return toolcall.ShowStandingApprovalReply{}, err
 	}
-	out := toolcall.ShowStandingApprovalReply{Standing: sa, Uses: []toolcall.StandingUse{}}
+	out := toolcall.ShowStandingApprovalReply{Standing: a.JudgeState(sa), Uses: []toolcall.StandingUse{}}
 	if sa.Seq == 0 {
 		return out, nil
 	}
@@ -118,12 +127,12 @@ func (a *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 	})
 	switch {
 	case errors.Is(err, store.ErrNoChange):
-		return sa, a.revokeCalls(ctx, sa.ID, sa.Seq)
+		return a.JudgeState(sa), a.revokeCalls(ctx, sa.ID, sa.Seq)
 	case err != nil:
 		return nil, err
 	}
 	shown.Seq = seq
-	return &shown, a.revokeCalls(ctx, sa.ID, seq)
+	return a.JudgeState(&shown), a.revokeCalls(ctx, sa.ID, seq)
 }
 
 // revokeCalls revokes the calls that a standing approval allowed and no worker has

@@ -1307,7 +1307,7 @@ class ShowStandingApprovalReply(TypedDict):
     uses: list[StandingUse]
 
 
-StandingApproval = TypedDict('StandingApproval', {'agent': 'str', 'arguments': 'str', 'definition_hash': 'str', 'digest': 'str', 'from': 'Key', 'granted_at': 'str', 'granted_by': 'list[Vote]', 'left': 'str', 'plain': 'bool', 'reason': 'str', 'revoked': 'Revocation', 'rule': 'str', 'same': 'dict[str, str]', 'seq': 'int', 'session_id': 'str', 'source': 'str', 'space': 'str', 'spent': 'list[str]', 'standing_approval_id': 'str', 'terms': 'StandingTerms', 'tool_name': 'str', 'use': 'StandingUse', 'user': 'str', 'within': 'list[dict[str, Any]]'}, total=False)
+StandingApproval = TypedDict('StandingApproval', {'agent': 'str', 'arguments': 'str', 'definition_hash': 'str', 'digest': 'str', 'from': 'Key', 'granted_at': 'str', 'granted_by': 'list[Vote]', 'left': 'str', 'plain': 'bool', 'reason': 'str', 'revoked': 'Revocation', 'rule': 'str', 'same': 'dict[str, str]', 'seq': 'int', 'session_id': 'str', 'source': 'str', 'space': 'str', 'spent': 'list[str]', 'standing_approval_id': 'str', 'state': "Literal['active', 'used_up', 'expired', 'revoked']", 'terms': 'StandingTerms', 'tool_name': 'str', 'use': 'StandingUse', 'user': 'str', 'within': 'list[dict[str, Any]]'}, total=False)
 
 
 class _StandingApprovalsReply(TypedDict):
