@@ -221,6 +221,24 @@ func TestHookCrash(t *testing.T) {
 	}
 }
 
+// TestHookWithoutReader: an agent that closed the output of its hook sees that nothing was decided.
+func TestHookWithoutReader(t *testing.T) {
+	cleanEnvironment(t)
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = reader.Close()
+	defer writer.Close()
+	for _, d := range dialect.Dialects() {
+		c := exec.CommandContext(t.Context(), os.Args[0], "hook", string(d), "--url", "http://127.0.0.1:1")
+		c.Stdin, c.Stdout, c.Stderr = strings.NewReader("{}"), writer, writer
+		if _ = c.Run(); c.ProcessState.ExitCode() != 2 {
+			t.Errorf("%s: %s", d, c.ProcessState)
+		}
+	}
+}
+
 // TestHook uses a real server and real processes. If a hook is killed, the next call with the
 // same arguments takes over its request.
 func TestHook(t *testing.T) {

@@ -247,9 +247,9 @@ func helpTopics() []*cobra.Command {
 	}
 }
 
-// SignalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second ends
-// the process at once, which is safe: what was acknowledged is durable.
-func SignalContext() (ctx context.Context, stop func()) {
+// signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second ends
+// the process at once with a code, which is safe: what was acknowledged is durable.
+func signalContext(code int) (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -261,7 +261,7 @@ func SignalContext() (ctx context.Context, stop func()) {
 			end(errSignal)
 		}
 		if _, sent := <-signals; sent {
-			os.Exit(ExitInterrupted)
+			os.Exit(code)
 		}
 	}()
 	return ctx, func() {
@@ -274,7 +274,12 @@ func SignalContext() (ctx context.Context, stop func()) {
 // Process runs one command on the streams of this process until it ends or a signal
 // stops it. It returns the exit code.
 func Process(args []string) int {
-	ctx, stop := SignalContext()
+	code := ExitInterrupted
+	if slices.Contains(args, "hook") { // after any code but this one, an agent runs the tool
+		code = ExitUsage
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe is only an error
+	}
+	ctx, stop := signalContext(code)
 	defer stop()
 	return Main(ctx, IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args)
 }
