@@ -44,6 +44,19 @@ func TestUnreadableServer(t *testing.T) {
 	}
 }
 
+// A client cannot read an answer that is not a result of a tool, and would repeat the call.
+func TestAnswerThatIsNoResult(t *testing.T) {
+	t.Parallel()
+	for _, era := range []string{"legacy", "modern"} {
+		c := newWorld(t).connect(era)
+		c.initialize("{}")
+		for _, how := range []string{"null", "listless"} {
+			c.start("tools/call", `{"name":"lookup","arguments":{"`+how+`":1}}`)
+			wants(t, c.answer(), `"isError":true`, "do not repeat it", "not a result of a tool")
+		}
+	}
+}
+
 // A server that does not read its input delays neither the end of the call nor that of the gateway.
 func TestDeafServer(t *testing.T) {
 	t.Parallel()

@@ -303,11 +303,13 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 			return nil, err
 		}
 		o := objectOf(result)
-		switch kind := o.text("resultType"); kind {
-		case "", "complete":
+		content := o.get("content")
+		switch kind := o.text("resultType"); {
+		case strictjson.KindOf(result) != "object", content != nil && strictjson.KindOf(content) != "array": // no client can read it
+			return refusal("the call may have happened; do not repeat it: the MCP server answered with what is not a result of a tool", nil).result, nil
+		case kind == "", kind == "complete":
 			return result, nil
-		case "input_required":
-		default:
+		case kind != "input_required":
 			return refusal("the call may have happened; do not repeat it: the MCP server answered with a result of the unknown type "+kind, nil).result, nil
 		}
 		answers, err := h.askClient(ctx, o.get("inputRequests"), o.text("requestState"))

@@ -108,6 +108,10 @@ func serverMain(era, ran string) {
 			case strings.Contains(arguments, "hang"):
 			case strings.Contains(arguments, "unreadable"):
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"cut \ud83d"}]}}`, m.ID)
+			case strings.Contains(arguments, "null"):
+				result("null")
+			case strings.Contains(arguments, "listless"):
+				result(`{"content":"did it"}`)
 			case strings.Contains(arguments, "escapes"):
 				result(`{"content":[{"type":"text","text":"` + strings.Repeat(`\\`, 99<<10) + `"}]}`)
 			case strings.Contains(arguments, "flood"):
