@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, Ty
 import httpx
 
 from ._calls import ClientCore
-from ._client import HasSpec, State, choose_function, finish_call, name_call
+from ._client import HasSpec, State, finish_call, name_call, name_tool
 from ._core import Completed, GateCore, Invoke, Op, Requests, Send, Sleep, ToolResult
 from ._errors import AskanceError, Invalid
 from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal
@@ -128,8 +128,8 @@ class AsyncGate:
 
         ``tool`` is a tool, the name of one that the gate has in ``tools``, or any name with a ``function``.
         """
-        name, function = choose_function(self.core, tool, function)
-        return await self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
+        proposal = Proposal(name_tool(self.core, tool), input, id)
+        return await self._drive(self.core.execute(proposal, function, timeout))
 
     async def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:
         """Report the result of a call that this process ran; ``call`` is the outcome or, with ``name``, its id."""

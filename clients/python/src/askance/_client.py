@@ -121,8 +121,8 @@ class Gate:
 
         ``tool`` is a tool, the name of one that the gate has in ``tools``, or any name with a ``function``.
         """
-        name, function = choose_function(self.core, tool, function)
-        return self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
+        proposal = Proposal(name_tool(self.core, tool), input, id)
+        return self._drive(self.core.execute(proposal, function, timeout))
 
     def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:
         """Report the result of a call that this process ran; ``call`` is the outcome or, with ``name``, its id."""
@@ -149,23 +149,12 @@ def name_call(call: Allowed | str, name: str) -> tuple[str, str]:
     return call, name
 
 
-def choose_function(
-    core: GateCore, tool: HasSpec | str, function: Callable[[Any], Any] | None
-) -> tuple[str, Callable[[Any], Any]]:
-    """Return the name and the function of a tool to run; a text names a tool that the gate has."""
+def name_tool(core: GateCore, tool: HasSpec | str) -> str:
+    """Return the name of a tool to run; a text names a tool that the gate has."""
     if isinstance(tool, str):
-        name = tool
-    else:
-        name = tool.spec.name
-        core.declare(tool)
-    function = function or core.functions.get(name)
-    if function is None:
-        raise Invalid(
-            f"cannot run {name}: the gate has no function for it",
-            code="invalid",
-            hint="Give the gate the tool in tools=, or pass a function",
-        )
-    return name, function
+        return tool
+    core.declare(tool)
+    return tool.spec.name
 
 
 def finish_call(result: ToolResult) -> Any:

@@ -446,10 +446,22 @@ class GateCore:
             raise
         return value
 
-    def execute(self, proposal: Proposal, function: Callable[[Any], Any], timeout: float | None) -> Op[ToolResult]:
+    def find_function(self, name: str) -> Callable[[Any], Any]:
+        if name in self.functions:
+            return self.functions[name]
+        raise Invalid(
+            f"cannot run {name}: the gate has no function for it",
+            code="invalid",
+            hint="Give the gate the tool in tools=, or pass a function",
+        )
+
+    def execute(
+        self, proposal: Proposal, function: Callable[[Any], Any] | None, timeout: float | None
+    ) -> Op[ToolResult]:
         """Propose, wait, run and report one call. Every failure becomes a text for the model."""
         ran = False
         try:
+            function = function or self.find_function(proposal.name)
             [proposal] = self.identify([proposal])
             outcome = yield from self.decide_one(proposal, timeout)
             if isinstance(outcome, Denied):
