@@ -173,6 +173,9 @@ const maxAnswer = 16 * toolcall.MaxOutputBytes
 
 func decodeAnswer(data []byte) (answer, error) {
 	var a answer
+	if strictjson.KindOf(data) != "object" {
+		return a, errors.New("it is not an object")
+	}
 	err := strictjson.UnmarshalOpen(data, &a, strictjson.MaxBytes(maxAnswer))
 	if err != nil { // a text that is cut within a character does not make the outcome unknown
 		a = answer{}
