@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -82,9 +83,16 @@ func (l *Ledger) RecordsWithin(ctx context.Context, r bus.RecordsRequest, room i
 	}
 	err = eachAtOnce(ctx, workers, len(found), func(ctx context.Context, i int) (err error) {
 		if out.Records[i], err = l.j.codec.toProofRecord(ctx, found[i]); from == l.kept.store {
-			if s, verr := l.kept.verify(found[i]); verr != nil || s == nil {
+			s, verr := l.kept.verify(found[i])
+			if verr != nil || s == nil {
 				out.Records[i].Invalid = "no engine of this space signed it"
+				return err
 			}
+			late, lerr := l.kept.isLate(ctx, &s.Checkpoint, found[i].seq)
+			if late {
+				out.Records[i].Invalid = "its key was retired before"
+			}
+			err = cmp.Or(err, lerr)
 		}
 		return err
 	})

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +29,76 @@ type checkpoints struct {
 	optional bool // a missing stream counts as one without checkpoints
 	anchor   *Anchor
 	before   *atomic.Pointer[proof.Hash] // of the last checkpoint that readNewest found
+	ends     *retirements
+}
+
+// retirements has the place of the first checkpoint that shows that a key was retired by then. It
+// stays the first one: the ledger only grows.
+type retirements struct {
+	mu     sync.Mutex // guards places
+	places map[retirement]uint64
+}
+
+type retirement struct {
+	keyID string
+	at    time.Time
+}
+
+// isLate reports whether a checkpoint came after its key was retired: by its own time, or by that of
+// a checkpoint of another key at an earlier place.
+func (k checkpoints) isLate(ctx context.Context, c *proof.Checkpoint, place uint64) (bool, error) {
+	retired := k.signing().RetirementTimes()
+	end, is := retired[c.KeyID]
+	if !is || retired.Check(*c, nil) != nil {
+		return is, nil
+	}
+	k.ends.mu.Lock()
+	defer k.ends.mu.Unlock()
+	key := retirement{c.KeyID, end}
+	if k.ends.places[key] == 0 {
+		first, err := k.findEnd(ctx, c, retired, end)
+		if err != nil || first == 0 {
+			return false, err
+		}
+		k.ends.places[key] = first
+	}
+	return place > k.ends.places[key], nil
+}
+
+// clockDifference is how much the clock of the server may differ from those of engines.
+const clockDifference = time.Hour
+
+// findEnd returns the place of the first checkpoint that shows that the key of c was retired, or 0.
+func (k checkpoints) findEnd(ctx context.Context, c *proof.Checkpoint, retired proof.Retired, end time.Time) (found uint64, err error) {
+	last, err := k.store.readEnd(ctx)
+	if err != nil {
+		return 0, err
+	}
+	after := uint64(0)
+	for high := last; after < high; { // the server's times only grow
+		middle := after + (high-after)/2
+		m, err := k.store.next(ctx, checkpointSubject(k.space), middle)
+		if err != nil {
+			return 0, err
+		}
+		if m.time.Before(end.Add(-clockDifference)) {
+			after = m.seq
+		} else {
+			high = middle
+		}
+	}
+	err = k.store.visitRecords(ctx, "read ledger", after, last, func(m stored) error {
+		s, err := k.verify(m)
+		if s != nil && s.Checkpoint.KeyID != c.KeyID && retired.Check(s.Checkpoint, nil) == nil && retired.Check(*c, &s.Checkpoint) != nil {
+			found = m.seq
+			return io.EOF
+		}
+		return err
+	})
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return found, err
 }
 
 // isKnown reports whether the checkpoint was the last one before.

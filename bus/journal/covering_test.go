@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus/journal"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -80,5 +82,60 @@ func TestCallRecordsAndCovering(t *testing.T) {
 	}
 	if _, err := journal.CallRecords(t.Context(), w.l, bustest.CallKey("unknown")); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("CallRecords of no call: %v", err)
+	}
+}
+
+// A checkpoint that the holder of a retired key stored later does not hide the one that engines signed:
+// receipts are made, and archives.
+func TestCoveringWithARetiredKey(t *testing.T) {
+	for name, at := range map[string]func(end time.Time) time.Time{
+		"backdated": func(end time.Time) time.Time { return end.Add(-time.Minute) },
+		"late":      func(end time.Time) time.Time { return end.Add(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newArchiving(t)
+			stolen := w.Keys()
+			first, err := w.l.Checkpoint(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := first.At.Add(time.Millisecond)
+			_, retired := w.retireKey(end)
+			j, err := journal.Open(t.Context(), w.Conn("engine"), "test", stolen, journal.Options{Keys: func() *keyfile.Keys { return retired }, Archives: w.store})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := journal.OpenLedger(t.Context(), j, journal.LedgerOptions{Engine: "e1", Alone: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.finish(inReply("later", "a"))
+			hash, err := first.Hash()
+			if err != nil {
+				t.Fatal(err)
+			}
+			second := w.putCheckpoint(l, proof.Checkpoint{Number: 2, From: first.To + 1, To: first.To + 1, Prev: hash, At: end.Add(time.Hour)}, retired.Signer())
+			for n := range uint64(4) { // so that a search from the middle meets one
+				w.putCheckpoint(l, proof.Checkpoint{Number: 3 + n, From: 1, To: 1000, Prev: first.Root, At: at(end)}, stolen.Signer())
+			}
+			sealed, err := journal.Covering(t.Context(), l, []uint64{2, second.To})
+			if err != nil || len(sealed) != 2 || sealed[0].Checkpoint.Number != 1 || sealed[1].Checkpoint.Number != 2 {
+				t.Fatalf("covering: %d checkpoints, %v; want 1 and 2", len(sealed), err)
+			}
+			b, err := journal.NewProofs(l).MakeReceipt(t.Context(), inReply("r0", "a"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := proof.DecodeReceipt(b)
+			if err == nil {
+				_, err = r.Check(retired.VerificationKeys(), retired.RetirementTimes())
+			}
+			if err != nil {
+				t.Errorf("the receipt: %v", err)
+			}
+			if _, err := l.Archive(t.Context(), journal.Retention{By: "ann"}); err != nil {
+				t.Errorf("archive: %v", err)
+			}
+		})
 	}
 }
