@@ -341,10 +341,27 @@ func (a *Anchor) writeFailure() error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.err == nil && a.isReplaced() {
+		return &message.Error{Code: message.CodeUnavailable, Op: "write anchor", What: a.path + " was removed or replaced while the engine runs", Hint: "find out who did it; if the data folder is complete, restart the engine, otherwise restore a backup"}
+	}
 	if a.err == nil {
 		return nil
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: "write anchor", What: a.path + " cannot be written", Hint: "make it writable, then restart the engine", Err: a.err}
+}
+
+// isReplaced reports whether the path no longer names the open file, so that no later start reads
+// what is written. a.mu is held.
+func (a *Anchor) isReplaced() bool {
+	if a.file == nil {
+		return false
+	}
+	open, err := a.file.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(a.path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(open, named)
 }
 
 // Close makes the anchor durable and closes its file. It may be called again.

@@ -475,3 +475,36 @@ func TestAnchorOfACheckpointWithARival(t *testing.T) {
 	}
 	o.stop(t)
 }
+
+// An engine stops if its anchor file, or the whole data folder, is removed: nothing that it writes then
+// is there after a restart.
+func TestAnchorRemovedWhileOpen(t *testing.T) {
+	for name, change := range map[string]func(d dataFolder) error{
+		"removed": func(d dataFolder) error { return os.Remove(d.anchor()) },
+		"replaced": func(d dataFolder) error {
+			text, err := os.ReadFile(d.anchor())
+			return errors.Join(err, os.Remove(d.anchor()), os.WriteFile(d.anchor(), text, 0o600))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := dataFolder{bustest.Dir(t)}
+			o := d.mustOpen(t)
+			defer o.Close()
+			o.calls(t, 0, 2)
+			if err := o.journal.Ready(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := change(d); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+			defer cancel()
+			if err := o.journal.Watch(ctx, 0, bustest.NewSink()); !errors.Is(err, message.ErrUnavailable) {
+				t.Fatalf("watch: %v", err)
+			}
+			if _, err := o.journal.Append(t.Context(), bustest.CallRecord("x", bustest.CallKey("x"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) || !strings.Contains(err.Error(), "removed or replaced") {
+				t.Errorf("append: %v", err)
+			}
+		})
+	}
+}
