@@ -53,7 +53,7 @@ func (j *Journal) Append(ctx context.Context, rec *toolcall.EventRecord, prev ui
 	defer a.msg.returnToPool()
 	if isForNewCalls(rec, prev) {
 		if err := j.room.check(ctx); err != nil {
-			return 0, a.newError(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
+			return 0, a.newError(message.CodeFull, "the store has too little room left: new calls are refused", "let open calls finish, then make room: "+growHint, err)
 		}
 	}
 	if err := a.checkArchived(ctx); err != nil {

@@ -151,7 +151,7 @@ func backUpStreams(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, s
 		if err := backUpStream(ctx, nc, js, name, filepath.Join(folder, name)); errors.Is(err, fs.ErrExist) { // another backup, which stays
 			return names, folderTakenError(folder)
 		} else if err != nil {
-			return names, &message.Error{Code: message.CodeUnavailable, Op: "back up", What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
+			return names, &message.Error{Code: message.CodeUnavailable, Op: "back up", What: "the copy of the stream " + name + " is incomplete", Hint: "look at the disk of the folder, remove the folder and try again", Err: err}
 		}
 		names = append(names, name)
 	}

@@ -212,7 +212,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 		return err
 	}
 	if err := j.room.check(ctx); err != nil {
-		return &message.Error{Code: message.CodeFull, Op: "ready", What: "new calls are refused", Hint: "let open calls finish, then make room: " + growHint, Err: err}
+		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store has too little room left: new calls are refused", Hint: "let open calls finish, then make room: " + growHint, Err: err}
 	}
 	return nil
 }
