@@ -167,7 +167,6 @@ func inputOf(args any) (string, error) {
 	return string(raw), err
 }
 
-// waiter waits for one call.
 type waiter struct {
 	client  engine.Client
 	tool    string

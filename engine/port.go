@@ -320,7 +320,6 @@ func (c *core) lineOf(call, redacted *toolcall.Call) string {
 	return line
 }
 
-// showCalls is showCall for several calls.
 func (p *Port) showCalls(calls []*toolcall.Call) []*toolcall.Call {
 	out := make([]*toolcall.Call, 0, len(calls))
 	for _, c := range calls {

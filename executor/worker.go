@@ -160,18 +160,13 @@ func (w *Worker) slot(fetch, handlers context.Context) {
 				b.wait(fetch) // other workers may be able to run it
 			}
 		case fetch.Err() != nil:
-		case isPermanent(err):
+		case errors.Is(err, message.ErrForbidden): // asking again is pointless
 			w.fail(err)
 		default:
 			w.log.Warn("cannot take tasks, trying again", "err", err)
 			b.wait(fetch)
 		}
 	}
-}
-
-// isPermanent reports whether asking for tasks again is pointless.
-func isPermanent(err error) bool {
-	return errors.Is(err, message.ErrForbidden)
 }
 
 // handle checks, claims and runs one task, and delivers its result. It returns false for a

@@ -113,10 +113,6 @@ func newTimedBody(w http.ResponseWriter, r *http.Request) *timedBody {
 	return b
 }
 
-func (b *timedBody) limitSize(w http.ResponseWriter, limit int64) {
-	b.ReadCloser = http.MaxBytesReader(w, b.ReadCloser, limit)
-}
-
 func (b *timedBody) Read(p []byte) (int, error) {
 	if !b.started {
 		b.started = true

@@ -348,7 +348,7 @@ func (s *Server) handler(route Route) http.Handler {
 		v.route, v.cancel = &route, cancel
 		r = r.WithContext(ctx)
 		if v.body != nil {
-			v.body.limitSize(v.w, cmp.Or(route.MaxBody, DefaultMaxBody))
+			v.body.ReadCloser = http.MaxBytesReader(v.w, v.body.ReadCloser, cmp.Or(route.MaxBody, DefaultMaxBody))
 			r.Body = v.body
 		}
 		p, err := v.enter(r)

@@ -14,7 +14,6 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// member is one JSON member of a struct.
 type member struct {
 	name  string
 	index []int

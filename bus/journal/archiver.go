@@ -212,7 +212,6 @@ func firstPart(chosen []*replyRecords) []*replyRecords {
 	return chosen
 }
 
-// moveToArchive takes replies from the journal into one archive.
 func (l archiver) moveToArchive(ctx context.Context, head uint64, replies []*replyRecords) (*proof.Archive, error) {
 	a, err := l.makeArchive(ctx, head, replies)
 	if err != nil {

@@ -31,10 +31,6 @@ type bases struct {
 	list toolcall.BaseCache
 }
 
-func newBases(store reader) *bases {
-	return &bases{store: store, list: toolcall.BaseCache{MaxBytes: maxBaseBytes}}
-}
-
 // put adds a base, whose stored record has that many bytes.
 func (b *bases) put(base *toolcall.RecordBase, bytes int) {
 	b.mu.Lock()

@@ -146,8 +146,9 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Opt
 		o.Health = func() error { return nil }
 	}
 	store := reader{nc: nc, js: js, stream: bus.StreamName(space), lag: &lag{}}
+	known := &bases{store: store, list: toolcall.BaseCache{MaxBytes: maxBaseBytes}}
 	j := &Journal{
-		space: space, store: store, codec: codec{space: space, keys: keys, bases: newBases(store)}, pub: o.Publisher,
+		space: space, store: store, codec: codec{space: space, keys: keys, bases: known}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},
 		chain:  &chain{store: store}, log: cmp.Or(o.Logger, noLog),
 	}

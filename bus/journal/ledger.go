@@ -200,7 +200,6 @@ type entryList struct {
 	entries []proof.Entry
 }
 
-// next returns the sequence of the next entry.
 func (e *entryList) next() uint64 { return e.from + uint64(len(e.entries)) }
 
 // add adds an entry, unless the checkpoint is full. There is always room for the first one.

@@ -147,7 +147,7 @@ func (f *follower) addCall(rec *park, c *toolcall.Call, hasPerson bool) bool {
 	case f.isClientCall(c): // the client has been told, and has not responded
 		return f.isHandedOver(c.Call) && !f.brings(c.Call)
 	case blocked, c.State == message.ToolCallSubmitted && !hasPerson:
-		a := asked{ID: f.busyID(c.Call), Call: c.Call}
+		a := asked{ID: f.in.RunID + "/" + string(c.Call) + "/running", Call: c.Call} // as the mapper names it
 		rec.Asked = append(rec.Asked, a)
 		if blocked {
 			rec.texts[a.ID] = "The call of " + c.Tool + " has an unknown outcome, which an operator has to resolve. Look again?"
@@ -269,11 +269,6 @@ func (r *run) interruptID(q *request, c *toolcall.Call) string {
 		}
 	}
 	return q.id
-}
-
-// busyID returns the id that the mapper gives to a call that a worker is running.
-func (r *run) busyID(id message.CallID) string {
-	return r.in.RunID + "/" + string(id) + "/running"
 }
 
 // mayRespond reports whether the peer could answer the approval request: it has the role, and has

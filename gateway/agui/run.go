@@ -32,7 +32,6 @@ type run struct {
 	parked   *park // the last park of the thread
 }
 
-// approvedCall is a call that a response of this run approves.
 type approvedCall struct {
 	edited    message.RawJSON // the arguments, if the approval changed them
 	delivered bool            // whether the client's result is delivered

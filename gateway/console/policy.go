@@ -89,10 +89,7 @@ type fileDiff struct {
 
 func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := policyView{shell: in.shell(r, p, "policy", "Policy – askance"), View: r.URL.Query().Get("view")}
-	c, err := p.Reader()
-	if err == nil {
-		v.Status, err = api.PolicyStatus.Call(r.Context(), c, struct{}{})
-	}
+	c, err := v.readStatus(r.Context(), p)
 	if err != nil {
 		return in.fail(w, v.shell, err)
 	}
@@ -112,6 +109,14 @@ func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 		}
 	}
 	return in.writeOrFail(w, "policy", v.shell, v, err)
+}
+
+func (v *policyView) readStatus(ctx context.Context, p *gateway.Peer) (engine.Client, error) {
+	c, err := p.Reader()
+	if err == nil {
+		v.Status, err = api.PolicyStatus.Call(ctx, c, struct{}{})
+	}
+	return c, err
 }
 
 func (v *policyView) addTabs() {
@@ -352,10 +357,7 @@ func (in *Console) tryCall(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	if err := r.ParseForm(); err != nil {
 		return in.fail(w, v.shell, &message.Error{Code: message.CodeTooLarge, Op: "try a call", What: "the form is too large or unreadable", Hint: "send at most 256 KiB"})
 	}
-	c, err := p.Reader()
-	if err == nil {
-		v.Status, err = api.PolicyStatus.Call(r.Context(), c, struct{}{})
-	}
+	c, err := v.readStatus(r.Context(), p)
 	if err != nil {
 		return in.fail(w, v.shell, err)
 	}

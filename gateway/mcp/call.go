@@ -287,7 +287,7 @@ func (v *view) answer(now progress) (json.RawMessage, error) {
 	case now.input != nil && v.x.peer.modern:
 		return v.x.inputRequired(v.held, now.input.requests, state{Leg: now.input.leg}), nil
 	case canBeTask && (now.unknown || now.isAsking()):
-		return v.taskResult(), nil
+		return append(object{{Name: "resultType", Value: quote("task")}}, v.task(true)...).bytes(), nil // the call is now a task
 	case now.unknown:
 		return refusal("outcome unknown: the call may have happened; do not repeat it. It stays open until an operator resolves it. Its id is "+string(v.key.Call), now.call).result, nil
 	case now.isAsking():

@@ -16,11 +16,6 @@ const pollEvery = 2 * time.Second
 
 func (p *peer) hasTasks() bool { return p.modern && p.can("extensions", tasksExtension) }
 
-// taskResult returns the result which says that this call is now a task.
-func (h *held) taskResult() json.RawMessage {
-	return append(object{{Name: "resultType", Value: quote("task")}}, h.task(true)...).bytes()
-}
-
 // task describes the call as a task of the client's era.
 func (h *held) task(modern bool) object {
 	h.mu.Lock()

@@ -23,7 +23,7 @@ var format = wire.Format{
 	Rules: map[string]func(string) (string, error){"pointer": checkPointer},
 	Types: map[reflect.Type]wire.Type{
 		reflect.TypeFor[Content](): {Read: readContent, Write: writeContent},
-		reflect.TypeFor[Part]():    {Read: readPart, Write: writePart},
+		reflect.TypeFor[Part]():    {Read: readPart},
 	},
 	Verify: verify,
 }
@@ -229,10 +229,6 @@ func readPart(r *wire.Reader, raw []byte, v reflect.Value) error {
 		}
 	}
 	return r.Members(members, v)
-}
-
-func writePart(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
-	return f.Append(dst, v.Addr().Interface())
 }
 
 // readBinary reads the retired binary part as the media part that replaced it. Without data

@@ -18,12 +18,8 @@ var format = wire.Format{
 	Name:   func(v any) string { return names[reflect.TypeOf(v)] },
 	Words:  func(t reflect.Type) []string { return words[t] },
 	Rules:  map[string]func(string) (string, error){"content": checkContent},
-	Types:  map[reflect.Type]wire.Type{reflect.TypeFor[Decision](): {Read: readDecision, Write: writeStruct}},
+	Types:  map[reflect.Type]wire.Type{reflect.TypeFor[Decision](): {Read: readDecision}},
 	Verify: verify,
-}
-
-func writeStruct(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
-	return f.Append(dst, v.Addr().Interface())
 }
 
 // names are the types on the wire. Only two deltas have one; the others are recognized by

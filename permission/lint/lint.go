@@ -220,13 +220,9 @@ func decidesBefore(a, b *permission.Rule, first bool) bool {
 	x, y := precedence[a.Behavior], precedence[b.Behavior]
 	if x == y {
 		// Of two rules with the same effect, the later one is superfluous.
-		return a.Behavior != message.BehaviorAsk && (first || !sameReach(a, b))
+		return a.Behavior != message.BehaviorAsk && (first || a.When != b.When || !slices.Equal(a.Tools, b.Tools))
 	}
 	return x < y
-}
-
-func sameReach(a, b *permission.Rule) bool {
-	return a.When == b.When && slices.Equal(a.Tools, b.Tools)
 }
 
 // checkCovers reports whether a matches every call that b matches, as far as their parts show.

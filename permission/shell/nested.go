@@ -16,7 +16,7 @@ func (e *extractor) addNested(node syntax.Node, via []string, piped bool) {
 	w := &nestedWalk{extractor: e, via: via, reads: map[syntax.Node]bool{node: piped}}
 	syntax.Walk(node, func(n syntax.Node) bool {
 		if n == nil {
-			w.leaveNode()
+			w.path, w.pipes = w.path[:len(w.path)-1], w.pipes[:len(w.pipes)-1]
 			return true
 		}
 		w.enterNode(n)
@@ -32,10 +32,6 @@ type nestedWalk struct {
 	path  []string             // how each node around the current one leads to it
 	pipes []bool               // for each of them, whether it reads unknown input
 	reads map[syntax.Node]bool // the nodes that read the output of a command
-}
-
-func (w *nestedWalk) leaveNode() {
-	w.path, w.pipes = w.path[:len(w.path)-1], w.pipes[:len(w.pipes)-1]
 }
 
 func (w *nestedWalk) enterNode(n syntax.Node) {

@@ -21,7 +21,7 @@ func (l *Line) ReadOnly() bool {
 	case l.Hidden != nil || len(l.Text) > MaxBytes:
 		return false
 	case l.Static() && !l.flows:
-		return l.printsOnly()
+		return !slices.ContainsFunc(l.Commands, func(c Command) bool { return !c.readOnly() })
 	case l.broken:
 		return isClosed(l.Text, "'") || isClosed(l.Text, `"`)
 	case l.bashOnly():
@@ -59,10 +59,6 @@ func (l *Line) isQuiet() bool {
 		return false // shells may differ about where the document ends
 	}
 	return len(l.stmts) > 0 && isQuiet(l.stmts)
-}
-
-func (l *Line) printsOnly() bool {
-	return !slices.ContainsFunc(l.Commands, func(c Command) bool { return !c.readOnly() })
 }
 
 // isClosed reports whether the text lacks only a quote to be read-only with any

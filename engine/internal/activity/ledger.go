@@ -242,7 +242,6 @@ func (l *Ledger) countDecision(e event, k kind, rec *toolcall.EventRecord) {
 	l.keepDecision(e, rec)
 }
 
-// countFinished counts a call that ran.
 func (l *Ledger) countFinished(e event, c *toolcall.Call) {
 	if c.Result != nil && c.Result.State == message.ToolResultSuccess {
 		l.add(e, succeeded)

@@ -148,7 +148,6 @@ func namesAndValues(args arguments, value func([]byte) string) []string {
 	return parts
 }
 
-// fileText describes an operation on a file.
 func fileText(kind, tool string, args arguments, name string) string {
 	_, path := args.firstText(name)
 	verb := tool

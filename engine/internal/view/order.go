@@ -11,7 +11,6 @@ import (
 // blockSize bounds how much an insertion moves.
 const blockSize = 256
 
-// entry is a call in an order.
 type entry struct {
 	value int64  // what the order sorts by
 	first uint64 // first of the call: orders equal values

@@ -198,7 +198,6 @@ func Adopt(v, from *View) {
 	v.replies, v.sessions, v.trimAt, v.tools, v.gone, v.closed, v.Book = from.replies, from.sessions, from.trimAt, from.tools, from.gone, from.closed, from.Book
 }
 
-// restoring is a view that is being restored.
 type restoring struct {
 	*View
 	space   toolcall.SpaceID

@@ -32,6 +32,9 @@ func (f *Format) valueType(t reflect.Type, opt tag) Type {
 	if custom, ok := f.Types[t]; ok {
 		if custom.Write == nil {
 			custom.Write = writeInterface
+			if t.Kind() == reflect.Struct {
+				custom.Write = (*Format).appendStruct
+			}
 		}
 		return custom
 	}
@@ -61,7 +64,7 @@ func (f *Format) valueType(t reflect.Type, opt tag) Type {
 	default:
 		return Type{
 			Read:  func(r *Reader, raw []byte, v reflect.Value) error { return r.Struct(raw, v) },
-			Write: func(f *Format, dst []byte, v reflect.Value) ([]byte, error) { return f.appendStruct(dst, v) },
+			Write: (*Format).appendStruct,
 		}
 	}
 }

@@ -74,7 +74,7 @@ type Format struct {
 	plans sync.Map // reflect.Type -> *plan
 }
 
-// Type reads and writes the values of one Go type.
+// Type reads and writes the values of one Go type. Without Write, the members of a struct are written.
 type Type struct {
 	Read  func(r *Reader, raw []byte, v reflect.Value) error
 	Write func(f *Format, dst []byte, v reflect.Value) ([]byte, error)

@@ -136,7 +136,6 @@ func codes(b *strings.Builder) {
 	}
 }
 
-// variableDocs describes the variables.
 var variableDocs = map[string]string{
 	"tool.name":                     "Name of the tool.",
 	"tool.server":                   "Server or group that the tool comes from; empty if none.",

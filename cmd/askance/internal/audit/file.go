@@ -117,7 +117,6 @@ func readLine(in *bufio.Scanner, n int) (*line, error) {
 	return &l, nil
 }
 
-// lineCounts counts the lines of an export.
 type lineCounts struct{ records, checkpoints uint64 }
 
 // add counts a line. At the last one it returns how the file differs from what that counts, or "".

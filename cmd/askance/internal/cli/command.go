@@ -257,7 +257,7 @@ func flagError(c *cobra.Command, err error) error {
 			return
 		}
 		words = append(words, f.Name)
-		if len(name) > 2 && c.LocalFlags().Lookup(f.Name) == f && !slices.Contains(placeFlags, f.Name) && slices.Contains(strings.FieldsFunc(f.Usage, isNoLetter), name) {
+		if len(name) > 2 && c.LocalFlags().Lookup(f.Name) == f && !slices.Contains(placeFlags, f.Name) && slices.Contains(strings.FieldsFunc(f.Usage, func(r rune) bool { return !unicode.IsLetter(r) }), name) {
 			about = append(about, f.Name)
 		}
 	})
@@ -267,8 +267,6 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	return usagef("%w%s", err, didYouMean("--", near))
 }
-
-func isNoLetter(r rune) bool { return !unicode.IsLetter(r) }
 
 // placeFlags say where the server is.
 var placeFlags = []string{"data", "nats", "nats-ca", "nats-insecure", "server", "space"}
