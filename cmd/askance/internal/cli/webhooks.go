@@ -273,7 +273,7 @@ letters stay until askance webhooks drop.`,
 // undeliveredText says what happens to the records that a destination has not received.
 func undeliveredText(d journal.Destination, what string) string {
 	if d.Waiting == 0 {
-		return "It had received everything."
+		return "It received everything."
 	}
 	return "Messages about " + asked.Count(int(d.Waiting), "event record") + " " + what + "."
 }
