@@ -25,7 +25,6 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/message/proof"
-	"github.com/askance-dev/askance/permission/lint"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -253,42 +252,6 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 		d.add("policy", levelWarning, "the newest shadow policy is refused:\n"+p.Shadow.Alarm, "correct the file, and check it with askance policy lint")
 	}
 	d.lintPolicy(ctx, env)
-}
-
-// lintPolicy lints the rule files of the last run, if they are on this machine.
-func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
-	if isRemote(env) {
-		return
-	}
-	last, err := readLastRun(string(env.files()))
-	if err != nil || last == nil || len(last.Policy) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, policyChecks)
-	defer cancel()
-	s, err := readPolicy(ctx, env, &policyFiles{cfg: last}, last.Policy)
-	if err != nil {
-		return // the server reports on its own policy
-	}
-	words := []string{"askance policy lint"}
-	for _, file := range last.Policy {
-		words = append(words, spelling.ShellWord(file))
-	}
-	if last.Tools != "" {
-		words = append(words, "--tools", spelling.ShellWord(last.Tools))
-	}
-	command := strings.Join(words, " ")
-	found := func(what string) string {
-		return "lint finds " + what + " in the rules; askance policy lint also reads their tests"
-	}
-	switch r := lint.Run(s.files, lint.Options{Options: s.opts}); {
-	case r.Errors > 0:
-		d.add("lint", levelProblem, found(asked.Count(r.Errors, "error")), command)
-	case r.Warnings > 0:
-		d.add("lint", levelWarning, found(asked.Count(r.Warnings, "warning")), command)
-	default:
-		d.add("lint", levelOK, found("nothing"), "")
-	}
 }
 
 // checkJournal compares the end of the journal with its last signed checkpoint.

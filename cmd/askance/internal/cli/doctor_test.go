@@ -158,6 +158,29 @@ func TestDoctorQuotesFiles(t *testing.T) {
 	}
 }
 
+// Doctor counts the people who can respond as lint does, and finds a file that no server starts with.
+func TestDoctorReadsPeople(t *testing.T) {
+	dir := t.TempDir()
+	rules, people := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "people.yaml")
+	if err := errors.Join(os.WriteFile(rules, []byte("version: 1\nname: r\nrules:\n  - {name: pay, tool_name: a, behavior: ask, approvers: {groups: [ops]}}\n"), 0o600), writeLastRun(dir, config{Policy: []string{rules}, Directory: []string{people}})); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string][2]string{
+		"version: 1\ngroups: {ops: [ann]}\n":   {"lint finds 1 warning", ""},
+		"version: 1\ngroups: {legal: [ann]}\n": {"lint finds 2 errors", "askance policy lint " + rules + " --directory " + people},
+		"version: 1\ngroups: {ops: [ann]}":     {"may be half written", "correct the file"},
+	} {
+		if err := os.WriteFile(people, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d := &diagnosis{}
+		d.lintPolicy(t.Context(), &environment{cfg: config{Data: dir}})
+		if got := d.text(term.New(&strings.Builder{})); !strings.Contains(got, want[0]) || !strings.Contains(got, want[1]) {
+			t.Errorf("%s: doctor says %s", text, got)
+		}
+	}
+}
+
 // A folder that others can change can get their keys, tokens and rules.
 func TestDoctorOpenFolder(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

@@ -11,9 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/directory"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/lint"
@@ -121,6 +123,57 @@ func lintCodesText(out *term.Out) string {
 		fmt.Fprintf(&b, "%s  %s\n     %s\n     %s\n     %s\n", out.Bold(string(d.Code)), d.Finding, out.Dim(d.Level), d.Why, d.Fix)
 	}
 	return b.String()
+}
+
+// lintPolicy lints the rule files of the last run as askance policy lint does, if they are on this
+// machine, and checks the files with people.
+func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
+	if isRemote(env) {
+		return
+	}
+	last, err := readLastRun(string(env.files()))
+	if err != nil || last == nil {
+		return
+	}
+	var people *lint.Directory
+	if _, err := directory.Load(last.Directory...); err != nil {
+		d.addError("people", err, "correct the file: a running server keeps the last good one, and none starts with this one")
+	} else if !last.DirectoryBucket { // otherwise more people are there
+		people, _ = readDirectory(last.Directory) // as just read
+	}
+	if len(last.Policy) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, policyChecks)
+	defer cancel()
+	s, err := readPolicy(ctx, env, &policyFiles{cfg: last}, last.Policy)
+	if err != nil {
+		return // the server reports on its own policy
+	}
+	words := []string{"askance policy lint"}
+	for _, file := range last.Policy {
+		words = append(words, spelling.ShellWord(file))
+	}
+	if last.Tools != "" {
+		words = append(words, "--tools", spelling.ShellWord(last.Tools))
+	}
+	if people != nil {
+		for _, file := range last.Directory {
+			words = append(words, "--directory", spelling.ShellWord(file))
+		}
+	}
+	command := strings.Join(words, " ")
+	found := func(what string) string {
+		return "lint finds " + what + " in the rules; askance policy lint also reads their tests"
+	}
+	switch r := lint.Run(s.files, lint.Options{Options: s.opts, Directory: people}); {
+	case r.Errors > 0:
+		d.add("lint", levelProblem, found(asked.Count(r.Errors, "error")), command)
+	case r.Warnings > 0:
+		d.add("lint", levelWarning, found(asked.Count(r.Warnings, "warning")), command)
+	default:
+		d.add("lint", levelOK, found("nothing"), "")
+	}
 }
 
 // readDirectory reads the people and groups of files of askance serve --directory,
