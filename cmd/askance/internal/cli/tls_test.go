@@ -1,9 +1,11 @@
 package cli_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -115,4 +117,34 @@ func TestOpenSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A renewed certificate is used without a restart, and files that do not fit change nothing.
+func TestRenewedHTTPCertificate(t *testing.T) {
+	cleanEnvironment(t)
+	cert, key := certificate(t)
+	next, nextKey := certificate(t)
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--http-cert", cert, "--http-key", key)
+	want := func(what, file string) {
+		t.Helper()
+		d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the certificate is compared
+		conn, err := d.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.http, "https://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		block, _ := pem.Decode([]byte(read(t, file)))
+		if got := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]; !bytes.Equal(got.Raw, block.Bytes) {
+			t.Errorf("%s: the server has another certificate", what)
+		}
+	}
+	first := filepath.Join(t.TempDir(), "first.pem")
+	write(t, first, read(t, cert))
+	want("at the start", first)
+	write(t, cert, read(t, next))
+	want("without the new key", first)
+	write(t, key, read(t, nextKey))
+	want("renewed", next)
+	write(t, cert, "")
+	want("an empty file", next)
 }

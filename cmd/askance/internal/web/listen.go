@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/net/netutil"
@@ -20,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -84,7 +86,29 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	if cert == nil {
 		return l, nil
 	}
-	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS12}), nil
+	return tls.NewListener(l, &tls.Config{GetCertificate: cfg.renewed(cert), MinVersion: tls.VersionTLS12}), nil
+}
+
+// renewed returns a function that reads the certificate again for each new connection, because it is
+// renewed while the server runs. Files that do not fit leave the last good one.
+func (c Config) renewed(first *tls.Certificate) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	var last atomic.Pointer[tls.Certificate]
+	last.Store(first)
+	files := plainfile.Reloader{Report: func(err error) {
+		if err != nil {
+			c.Log.Error("the certificate for HTTP cannot be used; the last good one stays", "error", err)
+		}
+	}}
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		_ = files.Reload(hello.Context(), func(context.Context) error { // reported
+			now, err := c.certificate()
+			if err == nil {
+				last.Store(now)
+			}
+			return err
+		})
+		return last.Load(), nil
+	}
 }
 
 func limitListener(l net.Listener) net.Listener { return netutil.LimitListener(l, maxConns) }
