@@ -1,6 +1,7 @@
 package shell_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/permission/shell"
@@ -56,5 +57,21 @@ func TestProgramsThatRunWhatTheyRead(t *testing.T) {
 		if c := shell.Parse(tt.line).Cover(patterns(t, append([]string{tt.rule}, around...)...)); !c.Covered {
 			t.Errorf("%q is not covered by %q: %+v", tt.line, tt.rule, c)
 		}
+	}
+}
+
+// A deny rule about a file is not certain behind more folders or commands than are looked at.
+func TestManyFolderChanges(t *testing.T) {
+	deny := patterns(t, "cat /etc/shadow")[0]
+	for _, text := range []string{
+		"cd /a; cd /b; cd /c; cd /d; cd /etc; cat shadow", strings.Repeat("cd /a; cd /b; ", 5) + "cd /etc; cat shadow",
+		"cd /1; cd /2; cd /3; cd /4; cd /5; cd /6; cd /7; cd /8; cd /etc; cat shadow", "cd /etc; " + strings.Repeat("true; ", 300) + "cat shadow",
+	} {
+		if matched, err := deny.Matches(shell.Parse(text)); !matched && err == nil {
+			t.Errorf("%.60q: does not match", text)
+		}
+	}
+	if matched, err := deny.Matches(shell.Parse("cd /a; ls; cd /b; ls; cd /c; cat shadow")); matched || err != nil {
+		t.Errorf("few folders: %v, %v", matched, err)
 	}
 }

@@ -282,7 +282,7 @@ func mayName(token, word string) bool {
 
 // Limits on the folders that a line changes to and on the commands that are looked at.
 const (
-	maxFolders = 4
+	maxFolders = 8
 	maxMoved   = 200
 )
 
@@ -301,6 +301,9 @@ func (l *Line) RunsIn(cwd string) []string {
 // /etc/shadow.
 func (l *Line) addSeenElsewhere() {
 	folders := l.RunsIn("")
+	if len(l.Folders("")) == maxFolders || len(folders) > 0 && max(len(l.Commands), len(l.Nested)) > maxMoved {
+		l.unclear = append(l.unclear, Reason{Code: CodeFolder, Detail: "it changes the folder too often, or runs too much there"})
+	}
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for _, c := range list[:min(len(list), maxMoved)] {
 			if name, ok := c.program(); ok && !changesFolder[name] {
@@ -318,7 +321,7 @@ func (l *Line) addSeenElsewhere() {
 }
 
 // Folders returns the folders that the line changes to, with cd, env -C and others, as
-// far as they are known, in order and at most four. A relative folder is below cwd; if
+// far as they are known, in order and at most eight. A relative folder is below cwd; if
 // cwd is empty, it is left out until the line has changed to an absolute folder.
 func (l *Line) Folders(cwd string) []string {
 	var all []string
@@ -331,6 +334,9 @@ func (l *Line) Folders(cwd string) []string {
 			}
 			if now = path.Join(now, to); to[0] == '/' {
 				now = path.Clean(to)
+			}
+			if slices.Contains(all, now) {
+				continue
 			}
 			if all = append(all, now); len(all) == maxFolders {
 				return all
