@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,8 +203,6 @@ func TestEngineThatHungJoinsAgain(t *testing.T) {
 			t.Errorf("the engine that hung said %q", said)
 		}
 	})
-	runtime.GC() // the client keeps a timer of the bubble in a sync.Pool, which another test must not get
-	runtime.GC()
 }
 
 // An engine that starts while another one hangs shares no requests with it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -27,6 +28,8 @@ func Main(m *testing.M) {
 // Dir returns a folder for a server's store. Call it before a bubble begins.
 func Dir(t testing.TB) string {
 	t.Helper()
+	// The client keeps timers of the bubble in a sync.Pool, which another bubble must not get.
+	t.Cleanup(func() { runtime.GC(); runtime.GC() })
 	return t.TempDir()
 }
 

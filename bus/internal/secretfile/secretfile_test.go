@@ -16,7 +16,7 @@ func TestHintIsACommand(t *testing.T) {
 		return
 	}
 	path := filepath.Join(t.TempDir(), "my key")
-	if err := os.WriteFile(path, []byte("secret"), 0o644); err != nil { //nolint:gosec // what is refused
+	if err := os.WriteFile(path, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	_, err := secretfile.Read("test", path, true)
