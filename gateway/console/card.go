@@ -310,7 +310,7 @@ func votesOf(c *toolcall.Call) []vote {
 	for _, v := range c.Votes {
 		out = append(out, vote{
 			Name: v.By.Name, Said: asked.Said(v) + asked.Uncounted(v), Words: v.Feedback + v.Note, Auth: asked.Authenticated(v.By.Auth), At: v.At,
-			Good: v.Kind == toolcall.ResponseApprove || v.Kind == toolcall.ResponseRespond, Bad: v.Kind == toolcall.ResponseReject, Earlier: !v.On(c.Digest),
+			Good: v.Void == "" && (v.Kind == toolcall.ResponseApprove || v.Kind == toolcall.ResponseRespond), Bad: v.Kind == toolcall.ResponseReject, Earlier: !v.On(c.Digest),
 		})
 	}
 	return out

@@ -124,8 +124,7 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 		shell
 		Words string
 		Found []row
-		Open  string // address of all open requests that match, if some are not among Found
-		Older string // the same of finished calls
+		More  []tab // of the tabs with matches that are not among Found
 	}{shell: s, Words: words}
 	if words == "" {
 		return f.write(w, http.StatusOK, "find", view)
@@ -135,11 +134,16 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 	if err != nil {
 		return err
 	}
-	for _, r := range []toolcall.ListRequest{{Sort: toolcall.SortAge}, {All: true, Newest: true, Phases: []toolcall.Phase{toolcall.PhaseFinished}}} {
-		r.V, r.Words, r.Limit = 1, words, maxFound-len(view.Found)
-		if r.Limit == 0 {
-			view.Older = withParams(pathHistory, url.Values{"q": {words}})
-			break
+	for _, t := range tabs {
+		more := tab{Label: strings.ToLower(t.label), Href: filter{Show: t.name, Words: words}.listAddress()}
+		r := toolcall.ListRequest{V: 1, Words: words, Phases: t.phases, Sort: toolcall.SortAge, Limit: maxFound - len(view.Found)}
+		if t.name == showDone {
+			more.Href = withParams(pathHistory, url.Values{"q": {words}})
+			r.All, r.Newest, r.Sort = true, true, ""
+		}
+		if r.Limit == 0 { // whether it has any is not known
+			view.More = append(view.More, more)
+			continue
 		}
 		page, err := c.List(ctx, r)
 		if err != nil {
@@ -152,11 +156,8 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 		for _, call := range page.Calls {
 			view.Found = append(view.Found, rowOf(call, p, mine[call.Key], filter{Show: showOpen}, toolcall.Key{}, f.now()))
 		}
-		switch {
-		case r.All && page.Next != 0:
-			view.Older = withParams(pathHistory, url.Values{"q": {words}})
-		case page.Cursor != "":
-			view.Open = filter{Show: showOpen, Words: words}.listAddress()
+		if page.Next != 0 || page.Cursor != "" {
+			view.More = append(view.More, more)
 		}
 	}
 	return f.write(w, http.StatusOK, "find", view)

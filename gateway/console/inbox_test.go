@@ -441,7 +441,8 @@ func TestFindMore(t *testing.T) {
 		w.A.Finished(w.A.Propose("s1", "r1", fmt.Sprint("done", i), gatewaytest.Echo, `{"to":"acme"}`).Key)
 	}
 	links := `[...document.querySelectorAll("#calls > a:not(:has(.pill))")].map((a) => a.getAttribute("href")).join(" ")`
-	for open, want := range []string{"/history?q=acme", "/history?q=acme", "/inbox?q=acme /history?q=acme"} {
+	const active, blocked, finished = "/inbox?q=acme&show=running", "/inbox?q=acme&show=blocked", "/history?q=acme"
+	for open, want := range []string{finished, finished, "/inbox?q=acme " + active + " " + blocked + " " + finished} {
 		for i := range 6 * open {
 			w.A.Ask("s1", fmt.Sprint("r", open), fmt.Sprint("open", i))
 		}
@@ -475,4 +476,18 @@ func TestOutcomeIsSeen(t *testing.T) {
 	b.send()
 	b.until(fmt.Sprintf(seen, "good"))
 	b.see("You rejected", "not today", "proposed "+w.A.Show(k).ProposedAt.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+// What arguments call unchanged is what their sender says: all of it is on the page, and what an edit
+// has besides its texts.
+func TestClaimsAreShown(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Ship, `{"patch":"spec:\n  a: 1\n  b: 2\n  c: 3\n  d: 4\n  e: 5\n  privileged: true","edits":[{"path":"x","old":"","new":"","delete":true}]}`).Key
+	b.goTo(callPath(k))
+	for _, text := range []string{"  privileged: true", "delete"} {
+		if !eval[bool](b, fmt.Sprintf(`[...document.querySelectorAll("#args :is(td, .name)")].some((e) => e.textContent.includes(%q) && e.checkVisibility())`, text)) {
+			t.Errorf("the page does not show %q", text)
+		}
+	}
 }

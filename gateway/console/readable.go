@@ -108,8 +108,8 @@ func blockOf(name, text string) (block, bool) {
 	b := block{Kind: kind, Name: name, Lines: strings.Split(shown, "\n")}
 	if kind == "patch" {
 		for _, l := range b.Lines {
-			mark := "" // of a header, which is never folded
-			if l != "" && strings.Contains("+- ", l[:1]) {
+			mark := " "
+			if strings.HasPrefix(l, "+") || strings.HasPrefix(l, "-") {
 				mark, l = l[:1], l[1:]
 			}
 			b.Diff = append(b.Diff, change{mark, l})
@@ -204,12 +204,14 @@ const (
 	foldBytes = 8000
 )
 
-// foldAt returns how much of a value a page shows before it folds the rest. The value is lines,
-// members of arguments, or a text of package reveal, whose marks it does not break.
+// foldAt returns how much of a value a page shows before it folds the rest. The value is lines, a
+// diff, members of arguments, or a text of package reveal, whose marks it does not break.
 func foldAt(value any) int {
 	switch v := value.(type) {
 	case []string:
 		return foldLinesAt(len(v), func(i int) int { return len(v[i]) })
+	case []change:
+		return foldLinesAt(len(v), func(i int) int { return len(v[i].Text) })
 	case []asked.Argument:
 		return foldLinesAt(len(v), func(int) int { return 0 })
 	case string:
@@ -241,8 +243,9 @@ func foldLinesAt(n int, size func(int) int) int {
 	return shown
 }
 
-// Of the unchanged lines of a diff, a page folds those that are further than nearLines from a
-// change, if they are more than nearLines.
+// Of the unchanged lines of a diff between two texts that the server knows, a page folds those that
+// are further than nearLines from a change, if they are more than nearLines. Arguments only claim what
+// an edit or a patch leaves unchanged, so their lines are folded like other text.
 const nearLines = 3
 
 // folded is a diff as a page shows it. What follows the first lines of a long one is in More.
@@ -265,7 +268,7 @@ func foldDiff(diff []change) folded {
 			lines = append(lines, h.Lines...)
 		}
 	}
-	left := foldLinesAt(len(lines), func(i int) int { return len(lines[i].Text) })
+	left := foldAt(lines)
 	isCut := left < len(lines)
 	var out folded
 	for _, h := range all {

@@ -107,7 +107,7 @@ func TestReadable(t *testing.T) {
 			t.Errorf("the last line of %s is shown as %+q, want %q", input, b, want)
 		}
 	}
-	if b, _ = readable(`{"patch":"new file mode 100755\n@@ -1 +1,2 @@\n a\n+b"}`); !slices.Equal(b[0].Diff, []change{{"", "new file mode 100755"}, {"", "@@ -1 +1,2 @@"}, {" ", "a"}, {"+", "b"}}) {
+	if b, _ = readable(`{"patch":"new file mode 100755\n@@ -1 +1,2 @@\n a\n+b"}`); !slices.Equal(b[0].Diff, []change{{" ", "new file mode 100755"}, {" ", "@@ -1 +1,2 @@"}, {" ", " a"}, {"+", "b"}}) {
 		t.Errorf("a patch is shown as %+q", b)
 	}
 }
@@ -219,6 +219,7 @@ func TestFolds(t *testing.T) {
 		{"some lines", make([]string, 2*foldLines), 2 * foldLines},
 		{"many lines", make([]string, 2*foldLines+1), foldLines},
 		{"long lines", slices.Repeat([]string{line}, 190), foldBytes / len(line)},
+		{"a diff", slices.Repeat([]change{{"+", line}}, 5000), foldBytes / len(line)},
 		{"many members", make([]asked.Argument, 1000), foldLines},
 	} {
 		if got := foldAt(tc.value); got != tc.want {
