@@ -140,7 +140,7 @@ type StandingApproval struct {
 	// Seq is the journal sequence of its last event record, or 0 before the first. It is not
 	// part of the record.
 	Seq uint64 `json:"seq,omitzero"`
-	// Judged is the state by which the engine decides. It is set in replies and never stored.
+	// Judged (state) is the state by which the engine decides. It is set in replies and never stored.
 	Judged StandingState `json:"state,omitzero"`
 }
 

@@ -51,7 +51,7 @@ type Vote struct {
 	Rules []message.PermissionRule `json:"rules,omitzero"`
 	// Remember is what this approval wants remembered with terms.
 	Remember *StandingTerms `json:"remember,omitzero"`
-	// Void says why the approval does not count with the keys of now. It is set in replies
+	// Void says why the approval does not count with the current keys. It is set in replies
 	// and never stored.
 	Void string `json:"void,omitzero"`
 }

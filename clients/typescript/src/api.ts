@@ -1531,7 +1531,7 @@ export interface StandingApproval {
   /** Spent identifies the calls whose uses are counted, each by a hash, so that the same call is counted only once. */
   spent?: string[];
   standing_approval_id: string;
-  /** Judged is the state by which the engine decides. It is set in replies and never stored. */
+  /** Judged (state) is the state by which the engine decides. It is set in replies and never stored. */
   state?: "active" | "used_up" | "expired" | "revoked";
   /** complete */
   terms: StandingTerms;
@@ -1755,7 +1755,7 @@ export interface Vote {
   step?: number;
   /** for delegate: who should respond */
   to?: string;
-  /** Void says why the approval does not count with the keys of now. It is set in replies and never stored. */
+  /** Void says why the approval does not count with the current keys. It is set in replies and never stored. */
   void?: string;
 }
 
