@@ -94,7 +94,9 @@ func blockedEnding(c *toolcall.Call) (ending, string) {
 	case toolcall.BlockedUnknown, toolcall.BlockedDeadLetter:
 		return ending{ErrUnknownOutcome, "an operator must resolve it: askance resolve"},
 			"The tool call may have taken effect. Do not repeat it: a person will find out what happened."
-	case toolcall.NotBlocked, toolcall.BlockedNoWorker, toolcall.BlockedClock, toolcall.BlockedKey:
+	case toolcall.BlockedClock, toolcall.BlockedKey:
+		return ending{ErrBlocked, c.BlockedReason}, "The tool cannot run now. The call stays open: do not repeat it."
+	case toolcall.NotBlocked, toolcall.BlockedNoWorker:
 	}
 	return ending{ErrBlocked, "start a worker for the tool, or resolve the call: askance resolve"},
 		"No worker can run the tool now. The call stays open: do not repeat it."

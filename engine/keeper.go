@@ -255,7 +255,7 @@ func (k *keeper) lookAtCallLater(key toolcall.Key) {
 	if c == nil {
 		return
 	}
-	if k.clocks.Mark(c) != c {
+	if k.clocks.Mark(c).Blocked == toolcall.BlockedKey {
 		wait = max(wait, maxAhead)
 	}
 	k.timers.SetAfter(wait, key, c.Seq)

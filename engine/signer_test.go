@@ -418,7 +418,7 @@ func TestRemovedApproverKey(t *testing.T) {
 				w.Errorf("a key that may only be new blocks the call: %s", c.BlockedReason)
 			}
 			w.after(time.Minute)
-			w.wantStart(message.ErrUnavailable)
+			w.wantStart(message.ErrForbidden) // so the worker runs other calls
 			if c := w.shown(); c.Blocked != toolcall.BlockedKey || !strings.Contains(c.BlockedReason, "of bob, which was removed or is new") {
 				w.Errorf("the call is blocked as %q: %q", c.Blocked, c.BlockedReason)
 			}
@@ -458,9 +458,11 @@ func TestOlderDirectory(t *testing.T) {
 		w.approve("bob", 2, message.ToolCallSubmitted)
 		newer := w.eng
 		w.eng = w.engineWith(func() toolcall.ApproverKeys { return older })
-		for _, pause := range []time.Duration{time.Second, time.Minute, 5 * time.Minute} {
+		w.after(time.Second)
+		w.wantStart(message.ErrUnavailable)
+		for _, pause := range []time.Duration{time.Minute, 5 * time.Minute} {
 			w.after(pause)
-			w.wantStart(message.ErrUnavailable)
+			w.wantStart(message.ErrForbidden)
 		}
 		w.eng = newer
 		w.wantStart(nil)

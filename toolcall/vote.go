@@ -142,9 +142,9 @@ func (k ApproverKeys) Tally(c *Call, now time.Time) (t Tally, why error) {
 	return t, why
 }
 
-// MarkVotes sets Void of the votes on a call that has not begun. The call is the caller's own copy.
+// MarkVotes sets Void of the votes on an open approval request. The call is the caller's own copy.
 func (k ApproverKeys) MarkVotes(c *Call, now time.Time) {
-	if !c.Open() || c.Started() {
+	if c.State != message.ToolCallAsking {
 		return
 	}
 	c.Votes = slices.Clone(c.Votes)

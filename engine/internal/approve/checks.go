@@ -157,7 +157,7 @@ func checkDelegate(c *toolcall.Call, from, to string) error {
 	if toolcall.IsSamePerson(to, from) {
 		return &message.Error{Code: message.CodeInvalid, What: "you cannot delegate an approval request to yourself", Hint: "skip, or name another person"}
 	}
-	if voted && last.Kind != toolcall.ResponseApprove && before.To != to { // else the same response is sent again
+	if voted && last.Kind != toolcall.ResponseApprove && !toolcall.IsSamePerson(before.To, to) { // else the same response is sent again
 		return decide.ForbiddenError(to+" left this approval request to others and can only reject it", "name another person, or skip")
 	}
 	if r.NeedsGroups() && !r.Excludes(to) {
