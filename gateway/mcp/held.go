@@ -303,13 +303,14 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 			return nil, err
 		}
 		o := objectOf(result)
-		content := o.get("content")
-		switch kind := o.text("resultType"); {
-		case strictjson.KindOf(result) != "object", content != nil && strictjson.KindOf(content) != "array": // no client can read it
-			return refusal("the call may have happened; do not repeat it: the MCP server answered with what is not a result of a tool", nil).result, nil
-		case kind == "", kind == "complete":
+		switch kind := o.text("resultType"); kind {
+		case "", "complete":
+			if content := o.get("content"); strictjson.KindOf(result) != "object" || content != nil && strictjson.KindOf(content) != "array" { // no client can read it
+				return refusal("the call may have happened; do not repeat it: the MCP server answered with what is not a result of a tool", nil).result, nil
+			}
 			return result, nil
-		case kind != "input_required":
+		case "input_required":
+		default:
 			return refusal("the call may have happened; do not repeat it: the MCP server answered with a result of the unknown type "+kind, nil).result, nil
 		}
 		answers, err := h.askClient(ctx, o.get("inputRequests"), o.text("requestState"))
