@@ -21,7 +21,6 @@ interface Outgoing {
 interface Modules {
   "node:fs": { statSync(path: string): Status; lstatSync(path: string): Status; readlinkSync(path: string): string };
   "node:http": { request(options: object, reply: (message: Incoming) => void): Outgoing };
-  "node:path": { posix: { join(...parts: string[]): string; resolve(...parts: string[]): string; normalize(path: string): string } };
   "node:stream": { Readable: { toWeb(message: Incoming): ReadableStream<Uint8Array> } };
 }
 
@@ -50,23 +49,29 @@ export function socketFetch(path: string): typeof fetch {
 
 /** Refuses a socket that another user could have put there while the server is down. */
 function checkSocket(load: NonNullable<Process["getBuiltinModule"]>, user: number, path: string): void {
-  const { join, normalize, resolve } = load("node:path").posix;
   const fs = load("node:fs");
   const refuse = (why: string, hint: string): never => {
     throw new AskanceError(`cannot use the socket ${path}: ${why}`, { code: "untrusted", hint });
   };
   /** Checks the folders of a path up to its first symbolic link, and returns the path without that link. */
   const follow = (at: string): string | undefined => {
-    const names = normalize(at).split("/").filter(Boolean);
-    let folder = "/";
+    const names = at.split("/").filter((name) => name !== "" && name !== ".");
+    let folder = ""; // the root
     for (const [i, name] of names.entries()) {
-      const file = join(folder, name);
-      const { mode } = fs.statSync(folder);
+      if (name === "..") { // the folder above a link's target, not above the link
+        folder = folder.slice(0, folder.lastIndexOf("/"));
+        continue;
+      }
+      const file = `${folder}/${name}`;
+      const { mode } = fs.statSync(folder || "/");
       const status = find(file);
       const isKept = (mode & 0o1000) !== 0 && i + 1 < names.length && status && [0, user].includes(status.uid);
-      if ((mode & 0o022) !== 0 && !isKept) refuse(`other users can write to ${folder} and put another one there`, "start askance serve with --http-socket in a folder that only its user can write");
+      if ((mode & 0o022) !== 0 && !isKept) refuse(`other users can write to ${folder || "/"} and put another one there`, "start askance serve with --http-socket in a folder that only its user can write");
       if (!status) return undefined;
-      if (status.isSymbolicLink()) return join(resolve(folder, fs.readlinkSync(file)), ...names.slice(i + 1));
+      if (status.isSymbolicLink()) {
+        const target = fs.readlinkSync(file);
+        return [target.startsWith("/") ? "" : folder, target, ...names.slice(i + 1)].join("/");
+      }
       folder = file;
     }
     return undefined;
