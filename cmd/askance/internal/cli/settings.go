@@ -287,10 +287,8 @@ func (s setting) read(folder string, v any) ([]string, error) {
 	out := make([]string, 0, len(list))
 	for _, item := range list {
 		switch item := item.(type) {
-		case string, bool, int64, uint64:
+		case string, bool, int64, uint64, float64:
 			out = append(out, s.resolve(folder, fmt.Sprint(item)))
-		case float64: // 1.10 would become 1.1
-			return nil, errors.New("put a number with a point in quotes")
 		default:
 			return nil, errors.New("expected a value or a list of values")
 		}

@@ -166,9 +166,10 @@ func TestSettingsFaults(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"unknown", "log_level: info\ndta: x", `settings file askance.yaml:2:6: unknown setting "dta"; did you mean data`},
 		{"twice", "data: x\ndata: y", "already defined"},
+		{"a fraction where a whole number is wanted", "slots: 0.5", `askance.yaml: slots is "0.5", use a whole number`},
 		{"nested", "data: {x: y}", "expected a value or a list of values"},
-		{"a number with a point", "as: 1.10", "as: put a number with a point in quotes"},
-		{"an octal number", "as: 010", "settings file askance.yaml:1:5: is 010, which programs read in different ways"},
+		{"a number with a point", "as: 1.10", "settings file askance.yaml:1:5: is 1.10, which would become 1.1 (put it in quotes"},
+		{"an octal number", "as: 010", "settings file askance.yaml:1:5: is 010, which would become 8"},
 		{"no YAML", "data: [", "settings file askance.yaml"},
 		{"two values for one", "data: [x, y]", "data takes one value, got 2"},
 		{"wrong type", "slots: many", `askance.yaml: slots is "many", use a whole number`},

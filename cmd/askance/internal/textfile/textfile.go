@@ -6,6 +6,7 @@ package textfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
@@ -87,7 +87,9 @@ func checked(kind, path string, most int, data []byte, err error) ([]byte, error
 
 // DecodeYAML decodes the only document of a YAML text of at most [MaxBytes] into to. A key that to
 // does not have is an error, and so is a duplicate key. An empty text is a document without keys.
-func DecodeYAML(data []byte, to any) (err error) {
+// Fractions such as 1.0 stay numbers below the given keys, or if to is an *any; elsewhere they could
+// become other texts and are refused.
+func DecodeYAML(data []byte, to any, numbersBelow ...string) (err error) {
 	// The YAML library has panicked on odd input; no file may end the program.
 	defer func() {
 		if r := recover(); r != nil {
@@ -97,10 +99,12 @@ func DecodeYAML(data []byte, to any) (err error) {
 	if err := bounded(data, MaxBytes); err != nil {
 		return err
 	}
-	for _, check := range []func([]byte) error{notUTF8, noDirective, noOddNumber} {
-		if err := check(data); err != nil {
-			return err
-		}
+	if err := cmp.Or(notUTF8(data), noDirective(data)); err != nil {
+		return err
+	}
+	_, fractions := to.(*any)
+	if err := noOddNumber(data, numberCheck{below: numbersBelow, fractions: fractions}); err != nil {
+		return err
 	}
 	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
 	switch err := d.Decode(to); {
@@ -145,21 +149,58 @@ func notUTF8(data []byte) error {
 	return nil
 }
 
-// decimal matches the integers that all programs read alike.
-var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
-
-// noOddNumber refuses integers such as 010: a name without quotes would become the name 8.
-func noOddNumber(data []byte) error {
-	for _, t := range lexer.Tokenize(string(data)) {
-		switch t.Type {
-		case token.IntegerType, token.OctetIntegerType, token.HexIntegerType, token.BinaryIntegerType:
-			if !decimal.MatchString(t.Value) {
-				return &FaultError{Line: t.Position.Line, Col: t.Position.Column, Msg: "is " + t.Value + ", which programs read in different ways",
-					Hint: "put it in quotes if it is a text, or write it with the digits 0 to 9 and no leading 0"}
-			}
+// noOddNumber refuses numbers that are not read as they are written: without quotes, the name 010
+// would become 8, and 1.10 would become 1.1.
+func noOddNumber(data []byte, check numberCheck) error {
+	file, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return nil //nolint:nilerr // the decoder says what is wrong
+	}
+	check.fault = new(error)
+	for _, doc := range file.Docs {
+		if doc.Body != nil {
+			ast.Walk(check, doc.Body)
 		}
 	}
-	return nil
+	return *check.fault
+}
+
+type numberCheck struct {
+	below     []string // the keys below which fractions are permitted
+	fractions bool     // they are permitted here
+	fault     *error
+}
+
+// Visit implements ast.Visitor.
+func (c numberCheck) Visit(n ast.Node) ast.Visitor {
+	var value any
+	switch n := n.(type) {
+	case *ast.AnchorNode:
+		c.fractions = false // a text may repeat the value
+		return c
+	case *ast.MappingValueNode:
+		ast.Walk(numberCheck{fault: c.fault}, n.Key) // a key is always a text
+		c.fractions = c.fractions || slices.Contains(c.below, n.Key.GetToken().Value)
+		return c
+	case *ast.IntegerNode:
+		value = n.Value
+	case *ast.FloatNode:
+		if c.fractions {
+			return c
+		}
+		value = n.Value
+	case *ast.InfinityNode:
+		value = n.Value
+	case *ast.NanNode:
+		value = n.GetValue()
+	default:
+		return c
+	}
+	if t := n.GetToken(); *c.fault == nil && fmt.Sprint(value) != t.Value {
+		*c.fault = &FaultError{Line: t.Position.Line, Col: t.Position.Column, Msg: fmt.Sprintf("is %s, which would become %v", t.Value, value),
+			Hint: fmt.Sprintf("put it in quotes if it is a text, or write %v if it is a number", value)}
+	}
+	return c
 }
 
 // CheckVersion refuses a file whose version is not 1.

@@ -44,17 +44,39 @@ func TestDecodeYAML(t *testing.T) {
 		{"a directive without a document", "%TAG ! tag:x,2000:", "contains a YAML directive"},
 		{"a percent sign elsewhere", "version: 1 # \n# %YAML\n", ""},
 		{"another encoding", "version: 1\n# caf\xe9\n", "[2:1] is not UTF-8 (save the file as UTF-8)"},
-		{"an octal number", "version: 01", "[1:10] is 01, which programs read in different ways (put it in quotes if it is a text"},
+		{"an octal number", "version: 010", "[1:10] is 010, which would become 8 (put it in quotes if it is a text, or write 8 if it is a number)"},
 		{"a hexadecimal number", "version: 0x1", "is 0x1, which"},
 		{"a number with an underscore", "version: 1_0", "is 1_0, which"},
+		{"a number as text", "names: [10, -5, 0.5, '1.10', 2026-01-01]", ""},
+		{"a last zero", "names: [1.10]", "[1:9] is 1.10, which would become 1.1 ("},
+		{"a last fraction of zero", "names: [1.0]", "is 1.0, which would become 1 ("},
+		{"no first digit", "names: [.5]", "is .5, which would become 0.5 ("},
+		{"a fraction with an underscore", "names: [1_0.5]", "is 1_0.5, which"},
+		{"a plus sign", "names:\n  - +491701", "[2:5] is +491701, which would become 491701 ("},
+		{"a negative zero", "names: [-0]", "is -0, which would become 0 ("},
+		{"infinity", "names: [.inf]", "is .inf, which would become +Inf ("},
+		{"negative infinity", "names: [-.inf]", "is -.inf, which"},
+		{"not a number", "names: [.nan]", "is .nan, which would become NaN ("},
+		{"a tag", "names: [!!str 1.10]", "is 1.10, which"},
+		{"an anchor", "names: [&a 1.10, *a]", "is 1.10, which"},
+		{"a key", "groups: {1.10: x}", "is 1.10, which"},
+		{"numbers", "schema: {minimum: 0.0, a: [1.10, .5]}", ""},
+		{"a key among numbers", "schema: {minimum: 0.0, 1.0: x}", "[1:24] is 1.0, which"},
+		{"an anchor among numbers", "schema: {a: &a 1.10}\nnames: [*a]", "[1:16] is 1.10, which"},
+		{"a text after numbers", "schema: {minimum: 0.0}\nnames: [1.10]", "[2:9] is 1.10, which"},
+		{"an octal number among numbers", "schema: {minimum: 010}", "is 010, which"},
+		{"infinity among numbers", "schema: {minimum: .inf}", "is .inf, which"},
 		{"odd numbers in texts", "version: 1 # 010\n", ""},
 		{"too long", "#" + strings.Repeat("x", textfile.MaxBytes), "is longer than 1 MiB"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var f struct {
-				Version int `yaml:"version"`
+				Version int            `yaml:"version"`
+				Names   []string       `yaml:"names"`
+				Groups  map[string]any `yaml:"groups"`
+				Schema  map[string]any `yaml:"schema"`
 			}
-			if err := textfile.DecodeYAML([]byte(tc.text), &f); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			if err := textfile.DecodeYAML([]byte(tc.text), &f, "schema"); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v, want %q", err, tc.want)
 			}
 		})

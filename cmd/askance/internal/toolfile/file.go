@@ -96,7 +96,7 @@ func Parse(name string, data []byte) ([]Tool, error) {
 		return &textfile.Error{Kind: kind, File: name, Part: part, Err: err}
 	}
 	var f file
-	if err := textfile.DecodeYAML(data, &f); err != nil {
+	if err := textfile.DecodeYAML(data, &f, "input_schema"); err != nil {
 		return nil, fault("", addHint(err))
 	}
 	if err := textfile.CheckVersion(f.Version); err != nil {
