@@ -199,14 +199,30 @@ func noFindings(r *proof.Report) string {
 		nothing = "Nothing else"
 	}
 	switch {
-	case r.Partial:
-		return nothing + " in the selection was changed, inserted or reordered."
 	case r.Earlier != nil && r.Records == 0:
 		return "There is nothing new to verify."
+	case r.CoverTo == 0 && r.Records == 0:
+		return "There is nothing to verify."
 	case r.CoverTo == 0:
-		return nothing + " was changed, removed, inserted or reordered."
+		return "No fault was found, but no checkpoint signs these records: this does not prove that nothing was changed or removed."
+	case r.CoverTo < r.First:
+		return "No fault was found. " + notSigned(r.First, r.Last)
 	}
-	return fmt.Sprintf("%s was changed, removed, inserted or reordered from %d to %d.", nothing, r.First, max(r.CoverTo, r.Last))
+	text := fmt.Sprintf("%s was changed, removed, inserted or reordered from %d to %d.", nothing, r.First, r.CoverTo)
+	if r.Partial {
+		text = fmt.Sprintf("%s in the selection was changed, inserted or reordered from %d to %d.", nothing, r.First, r.CoverTo)
+	}
+	if r.Last > r.CoverTo {
+		text += " " + notSigned(r.CoverTo+1, r.Last)
+	}
+	return text
+}
+
+func notSigned(from, to uint64) string {
+	if from == to {
+		return fmt.Sprintf("Record %d is not signed.", from)
+	}
+	return fmt.Sprintf("Records %d to %d are not signed.", from, to)
 }
 
 func findingText(out *term.Out, f proof.Finding) string {
