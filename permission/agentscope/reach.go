@@ -12,7 +12,7 @@ import (
 // This file finds the files that a line may reach, for rules about files.
 
 var (
-	// printers open no file that their arguments name.
+	// printers open no file that their arguments name, except print: outside zsh it may be run-mailcap.
 	printers = setOf("echo print printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait whoami id uname")
 	// declarers set variables.
 	declarers = setOf("export declare typeset readonly local")
@@ -266,7 +266,9 @@ func (f *pathFinder) addCommand(c shell.Command) {
 				f.unknown = "a file in the text of " + name
 			}
 		}
-		return
+		if name != "print" {
+			return
+		}
 	}
 	if f.steps += len(c.Argv); f.steps > maxWords {
 		f.unknown = "one of more words than can be looked at"
