@@ -1,5 +1,5 @@
 // Requests over a Unix socket, with the modules of Node.js that Deno and Bun also have.
-import { AskanceError, misconfigured } from "./errors.js";
+import { AskanceError, invalidReply, misconfigured } from "./errors.js";
 
 interface Status {
   mode: number;
@@ -10,6 +10,7 @@ interface Status {
 interface Incoming {
   statusCode: number;
   headers: Record<string, string | string[] | undefined>;
+  destroy(): void;
 }
 
 interface Outgoing {
@@ -34,17 +35,22 @@ export function socketFetch(path: string): typeof fetch {
   const { getBuiltinModule: load, geteuid } = (globalThis as { process?: Process }).process ?? {};
   if (!load || !geteuid) throw misconfigured(`the Unix socket ${path} cannot be used here`, "Use Node.js 20.16 or later, Deno or Bun on a Unix system, or an http or https URL");
   const user = geteuid();
-  return (input, init = {}) => new Promise((resolve, reject) => {
+  return async (input, init = {}) => {
     checkSocket(load, user, path);
     const { pathname, search } = new URL(String(input));
     const { method, headers, signal, body } = init;
     const options = { socketPath: path, path: pathname + search, method, headers: { Host: "localhost", ...headers as Record<string, string> }, signal, agent: false };
-    load("node:http").request(options, (message) => {
-      const entries = Object.entries(message.headers).map(([name, value]) => [name, String(value)] as [string, string]);
-      const empty = [204, 205, 304].includes(message.statusCode);
-      resolve(new Response(empty ? null : load("node:stream").Readable.toWeb(message), { status: message.statusCode, headers: entries }));
-    }).once("error", reject).end(body as string | undefined);
-  });
+    const message = await new Promise<Incoming>((resolve, reject) => {
+      load("node:http").request(options, resolve).once("error", reject).end(body as string | undefined);
+    });
+    const { statusCode: status } = message;
+    if (status < 200 || status > 599) { // no Response can have it
+      message.destroy();
+      throw invalidReply(`use the socket ${path}`, `the reply has the status ${status}`, status);
+    }
+    const entries = Object.entries(message.headers).map(([name, value]) => [name, String(value)] as [string, string]);
+    return new Response([204, 205, 304].includes(status) ? null : load("node:stream").Readable.toWeb(message), { status, headers: entries });
+  };
 }
 
 /** Refuses a socket that another user could have put there while the server is down. */

@@ -62,13 +62,15 @@ async function serve(name: string, listener: RequestListener, use: (path: string
   }
 }
 
-test("a server that breaks off, and one with a strange reply", async () => {
+test("a server that breaks off, and one with a strange reply", { timeout: 10_000 }, async () => {
   await serve("broken", (_, reply) => { reply.writeHead(200, { "Content-Type": "application/json", "Content-Length": 9 }).write("{", () => reply.destroy()); }, async (path) => {
     await assert.rejects(whoami(path), { code: "unavailable" });
   });
-  await serve("strange", (_, reply) => void reply.writeHead(204).end(), async (path) => {
-    await assert.rejects(whoami(path), { code: "invalid_reply" });
-  });
+  for (const status of [204, 600, 999]) {
+    await serve(`strange${status}`, (_, reply) => void reply.writeHead(status).end(), async (path) => {
+      await assert.rejects(whoami(path), { code: "invalid_reply" });
+    });
+  }
 });
 
 test("an abort ends a request that waits", async () => {
