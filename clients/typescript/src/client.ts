@@ -5,6 +5,9 @@ import { Transport, type ClientOptions } from "./http.js";
 import { readStream } from "./stream.js";
 import { Worker, type WorkerOptions, type WorkerTool } from "./worker.js";
 
+/** How long an aborted caller waits for the interrupt of its reply, in milliseconds. */
+const interruptWithin = 5000;
+
 /** Names a call, as a `Call` does. */
 export interface CallName {
   session_id: string;
@@ -94,7 +97,7 @@ export class Client {
         return { state: "success", text: textOf(output), output, value };
       } catch (err) {
         if (signal?.aborted) {
-          if (!outcome) await gate.interrupt("the runtime cancelled the call").catch(() => undefined); // the abort is what the caller asked for
+          if (!outcome) await gate.interrupt("the runtime cancelled the call", AbortSignal.timeout(interruptWithin)).catch(() => undefined); // the abort is what the caller asked for
           throw err;
         }
         const text = hasRun ? `The tool ran, do not call it again. Its result is lost: ${messageOf(err)}` : messageOf(err);

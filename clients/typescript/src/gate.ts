@@ -260,8 +260,8 @@ export class Gate {
   }
 
   /** Interrupts the open calls of this reply. */
-  async interrupt(reason = ""): Promise<void> {
-    await this.#transport.call("interruptReply", { path: this.#path(), body: reason ? { reason } : {}, once: true });
+  async interrupt(reason = "", signal?: AbortSignal): Promise<void> {
+    await this.#transport.call("interruptReply", { path: this.#path(), body: reason ? { reason } : {}, once: true, signal });
   }
 
   /** Asks what would be decided about calls, without proposing them. */

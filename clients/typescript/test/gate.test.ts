@@ -190,6 +190,21 @@ test("abort while waiting: the reply is interrupted", async () => {
   assert.equal((await show(request)).result?.state, "interrupted");
 });
 
+test("abort of a tool while the server is silent: its caller waits 5 seconds for the interrupt", { timeout: 10_000 }, async (t) => {
+  const [abort, limit] = [new AbortController(), new AbortController()];
+  const limits = t.mock.method(AbortSignal, "timeout", () => limit.signal);
+  const sent: string[] = [];
+  const fetch: typeof globalThis.fetch = (url, { signal } = {}) => new Promise((_, reject) => {
+    sent.push(String(url).split("/").at(-1) ?? "");
+    signal?.addEventListener("abort", () => reject(new Error("gone")));
+    (sent.length === 1 ? abort : limit).abort(new Error("enough"));
+    if (signal?.aborted) reject(new Error("gone"));
+  });
+  const look = new Client({ url: "http://127.0.0.1", token: "", fetch }).tool({ name: "look", run: () => assert.fail("it ran") });
+  await assert.rejects(look({}, { session: "s", reply: "r", id: "c", signal: abort.signal }), /enough/);
+  assert.deepEqual([sent, limits.mock.calls.map((c) => c.arguments)], [["calls", "interrupt"], [[5000]]]);
+});
+
 test("a result that is not JSON, and one that cannot be reported: the model is told that the tool ran", async () => {
   const big = server.client("bot").tool({ name: "look", run: () => 1n });
   assert.match((await big({}, { session: "no JSON", reply: "r", id: "c" })).text, /The tool ran, do not call it again/);
