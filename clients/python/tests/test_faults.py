@@ -409,6 +409,49 @@ def test_timeout_covers_all_requests_of_a_call(timeout: float | None, within: fl
     assert (begin.path[-6:], begin.within) == ("/begin", within)
 
 
+@pytest.mark.parametrize(("is_async", "waits"), [(False, ["6000", "5000"]), (True, ["6000", "6000"])])
+def test_timeout_covers_calls_together(is_async: bool, waits: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls share one timeout, and what their caller does with an outcome takes nothing from it."""
+    call = '{"session_id":"s","reply_id":"r","tool_call_id":"%s","tool_name":"lookup","input":"{}","placement":"external","state":"%s"}'
+    proposals = [Proposal("lookup", {}, "c1"), Proposal("lookup", {}, "c2")]
+    now, sent = [0.0], list[Send]()
+
+    def answer(send: Send) -> Reply:
+        sent.append(send)
+        if send.path.endswith("/calls"):
+            now[0] += 4
+            return make_reply('{"calls":[' + call % ("c1", "asking") + "," + call % ("c2", "asking") + "]}")
+        if send.path.endswith("/wait"):
+            return make_reply('{"done":true,"calls":[' + call % (dict(send.query)["tool_call_id"], "submitted") + "]}")
+        now[0] += 1
+        return make_reply(call % (send.path.split("/")[-2], "submitted"))
+
+    async def answer_async(send: Send) -> Reply:
+        return answer(send)
+
+    def use(outcome: object) -> None:
+        assert isinstance(outcome, Allowed)
+        now[0] += 60
+
+    async def run() -> None:
+        async with AsyncClient("http://127.0.0.1", "") as client:
+            client._requests.clock = lambda: now[0]
+            monkeypatch.setattr(client, "_perform", answer_async)
+            async for outcome in client.gate("s", "r").calls(proposals, timeout=10):
+                use(outcome)
+
+    if is_async:
+        asyncio.run(run())
+    else:
+        with Client("http://127.0.0.1", "") as client:
+            client._requests.clock = lambda: now[0]
+            monkeypatch.setattr(client, "_perform", answer)
+            for outcome in client.gate("s", "r").calls(proposals, timeout=10):
+                use(outcome)
+    assert [dict(s.query)["timeout_ms"] for s in sent if s.path.endswith("/wait")] == waits
+    assert [s.within for s in sent if s.path.endswith("/begin")] == [8.0, 7.0]
+
+
 def test_stale_digest_is_refused(server: Server, session: str) -> None:
     server.client().gate(session, "r1").propose([Proposal("refund", {"n": 1}, "c1")])
     request = server.await_request(session)

@@ -85,16 +85,20 @@ class AsyncGate:
         """Propose the calls of one model response together; yield each outcome as soon as it is decided.
 
         Run and report each before you take the next, or in a task: a later call can wait for the result of an
-        earlier one.
+        earlier one. ``timeout`` is for all of them together; to begin a call, the time between two outcomes that
+        you use does not count.
         """
-        deadline = self.core.requests.deadline
-        calls = await self._drive(self.core.start(proposals, deadline(timeout)))
-        waiting = {asyncio.ensure_future(self._drive(self.core.settle(p, c, timeout))) for p, c in calls}
+        clock, deadline = self.core.requests.clock, self.core.requests.deadline(timeout)
+        calls = await self._drive(self.core.start(proposals, deadline))
+        waiting = {asyncio.ensure_future(self._drive(self.core.settle(p, c, timeout, deadline))) for p, c in calls}
         try:
             while waiting:
                 decided, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 for settled in decided:
-                    yield self._bind(await self._drive(self.core.claim(settled.result(), deadline(timeout))))
+                    outcome = await self._drive(self.core.claim(settled.result(), deadline))
+                    given = clock()
+                    yield self._bind(outcome)
+                    deadline = deadline and deadline + clock() - given
         finally:
             for settled in waiting:
                 settled.cancel()

@@ -83,15 +83,21 @@ class Gate:
         """Propose the calls of one model response together; yield the outcomes in order, each when it is decided.
 
         Run and report each before you take the next: a later call can wait for the result of an earlier one.
+        ``timeout`` is for all of them together, without the time between two outcomes that you use.
         """
         deadline = self.core.requests.deadline(timeout)
-        return self._settle(self._drive(self.core.start(proposals, deadline)), timeout)
+        return self._settle(self._drive(self.core.start(proposals, deadline)), timeout, deadline)
 
-    def _settle(self, calls: list[tuple[Proposal, Call]], timeout: float | None) -> Iterator[SyncOutcome]:
+    def _settle(
+        self, calls: list[tuple[Proposal, Call]], timeout: float | None, deadline: float | None
+    ) -> Iterator[SyncOutcome]:
+        clock = self.core.requests.clock
         for proposal, call in calls:
-            deadline = self.core.requests.deadline(timeout)
             outcome = self._drive(self.core.settle(proposal, call, timeout, deadline))
-            yield self._bind(self._drive(self.core.claim(outcome, deadline)))
+            outcome = self._drive(self.core.claim(outcome, deadline))
+            given = clock()
+            yield self._bind(outcome)
+            deadline = deadline and deadline + clock() - given
 
     def _bind(self, outcome: Outcome) -> SyncOutcome:
         if not isinstance(outcome, Allowed):
