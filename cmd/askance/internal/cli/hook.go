@@ -45,6 +45,7 @@ decides about each tool call of the agent, and people approve what the policy as
 		Example: `  askance token create agent --role runtime >agent.token
   askance hook install claude-code --token-file agent.token
   askance hook check claude-code`,
+		Annotations: map[string]string{blockOnFailure: "true"}, // an agent may start it with a wrong name
 	}, subs...)
 	group.RunE = func(*cobra.Command, []string) error { // help and success would let the tool run
 		return usagef("name the agent: askance hook claude-code, codex or gemini")

@@ -44,6 +44,11 @@ type IO struct {
 
 // Main runs one command and returns its exit code. It ends when ctx does.
 func Main(ctx context.Context, std IO, args []string) int {
+	env, root := newCommand(std, args)
+	return execute(ctx, env, root, args)
+}
+
+func newCommand(std IO, args []string) (*environment, *cobra.Command) {
 	env := &environment{format: formatText, in: std.In, out: term.New(std.Out), err: term.New(std.Err), log: slog.New(slog.DiscardHandler)}
 	root := newRootCommand(env)
 	root.SetArgs(args)
@@ -51,6 +56,10 @@ func Main(ctx context.Context, std IO, args []string) int {
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	refuseUnknownShells(root)
+	return env, root
+}
+
+func execute(ctx context.Context, env *environment, root *cobra.Command, args []string) int {
 	ran, err := root.ExecuteContextC(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errSignal) && !errors.Is(err, errSignal) {
 		err = fmt.Errorf("%w: %w", errSignal, err)
@@ -274,12 +283,21 @@ func signalContext(code int) (ctx context.Context, stop func()) {
 // Process runs one command on the streams of this process until it ends or a signal
 // stops it. It returns the exit code.
 func Process(args []string) int {
-	code := ExitInterrupted
-	if slices.Contains(args, "hook") { // after any code but this one, an agent runs the tool
-		code = ExitUsage
+	env, root := newCommand(IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args)
+	code := signalCode(root, args)
+	if code == ExitUsage {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writing to a closed pipe is only an error
 	}
 	ctx, stop := signalContext(code)
 	defer stop()
-	return Main(ctx, IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args)
+	return execute(ctx, env, root, args)
+}
+
+// signalCode returns the exit code after two signals. After any code but ExitUsage, an agent runs
+// the tool that its hook should block.
+func signalCode(root *cobra.Command, args []string) int {
+	if found, _, _ := root.Find(args); found != nil && found.Annotations[blockOnFailure] != "" {
+		return ExitUsage
+	}
+	return ExitInterrupted
 }

@@ -101,3 +101,26 @@ func TestStoppedHook(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, errs.String())
 	}
 }
+
+// Only a command that an agent starts to block a tool ends with the code of a usage error.
+func TestSignalCode(t *testing.T) {
+	for line, want := range map[string]int{
+		"hook":                                   ExitUsage,
+		"hook claude-code --timeout 5m":          ExitUsage,
+		"--output json hook gemini":              ExitUsage,
+		"hook mcp":                               ExitUsage,
+		"hook claud":                             ExitUsage,
+		"hook claude-code --wrong":               ExitUsage,
+		"list --agent hook":                      ExitInterrupted,
+		"--output hook list":                     ExitInterrupted,
+		"hook install claude-code":               ExitInterrupted,
+		"worker --tool hook -- hook claude-code": ExitInterrupted,
+		"help hook":                              ExitInterrupted,
+		"":                                       ExitInterrupted,
+	} {
+		args := strings.Fields(line)
+		if _, root := newCommand(IO{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}, args); signalCode(root, args) != want {
+			t.Errorf("askance %s: the code is not %d", line, want)
+		}
+	}
+}
