@@ -19,6 +19,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/metrics"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/telemetry"
+	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/engine"
@@ -239,7 +240,7 @@ func (cfg *config) addSpace(to *node.Config) error {
 	to.Space, to.Keys, to.Anchor = cfg.spaceID(), cfg.Keys, cfg.Anchor
 	to.Policy, to.PolicyBucket, to.Shadow, to.Directory, to.DirectoryBucket = cfg.Policy, cfg.PolicyBucket, cfg.Shadow, cfg.Directory, cfg.DirectoryBucket
 	to.Cwd, to.WorkingDirs, to.Remind, to.Reviewers = cfg.Cwd, cfg.WorkingDirs, cfg.Remind, cfg.reviewerLimits()
-	to.Mode, to.Tools, to.ToolsFile = "", nil, ""
+	to.Mode, to.Tools, to.ToolsFile, to.ToolsText = "", nil, "", nil
 	to.Engine = []engine.Option{engine.WithMaxOpen(cfg.MaxOpen), engine.WithMaxRunning(cfg.MaxRunning)}
 	if cfg.ArchiveOlderThan < 0 || cfg.ArchiveKeep < 0 || cfg.ArchiveMaxBytes < 0 {
 		return usagef("--archive-older-than, --archive-keep or --archive-max-bytes is negative, use 0 or a positive value")
@@ -269,11 +270,15 @@ func (cfg *config) addSpace(to *node.Config) error {
 		to.Mode = mode
 	}
 	if cfg.Tools != "" {
-		tools, err := toolfile.Load(cfg.Tools)
+		text, err := textfile.Read("tools file", cfg.Tools, textfile.MaxBytes)
 		if err != nil {
 			return err
 		}
-		to.Tools, to.ToolsFile = tools, cfg.Tools
+		tools, err := toolfile.Parse(cfg.Tools, text)
+		if err != nil {
+			return err
+		}
+		to.Tools, to.ToolsFile, to.ToolsText = tools, cfg.Tools, text
 	}
 	return nil
 }

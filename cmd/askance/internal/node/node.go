@@ -101,6 +101,7 @@ type Config struct {
 	DirectoryBucket bool
 	Tools           []toolfile.Tool
 	ToolsFile       string // where Tools come from; a change is only logged
+	ToolsText       []byte // the text of ToolsFile when it was parsed
 	// Cwd is the folder in which the tools run, WorkingDirs are others in which they
 	// can edit files if the mode permits it.
 	Cwd         string
@@ -358,7 +359,7 @@ func (n *Node) open(ctx context.Context) error {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
 	}
 	if n.cfg.ToolsFile != "" {
-		n.wg.Go(func() { watchTools(watching, n.cfg.ToolsFile, n.cfg.Log) })
+		n.wg.Go(func() { watchTools(watching, n.cfg.ToolsFile, n.cfg.ToolsText, n.cfg.Log) })
 	}
 	n.wg.Go(func() { archiver{n.cfg.Archiving, n.ledger, n.cfg.Log}.run(watching, n.server != nil) })
 	n.wg.Go(func() { _ = n.ledger.Run(watching, n.cfg.Pace) }) // ends with watching, and logs all other errors

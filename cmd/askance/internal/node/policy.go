@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -25,24 +26,20 @@ import (
 
 const reloadEvery = time.Second
 
-// watchTools logs that the tools file is no longer the one that the engine read at its start: other
+// watchTools logs that the tools file no longer has the text that the engine read at its start: other
 // commands explain and check with the new one.
-func watchTools(ctx context.Context, path string, log *slog.Logger) {
-	read := func() (string, error) {
-		data, _, err := plainfile.Read(path, textfile.MaxBytes)
-		return string(data), err
-	}
-	first, _ := read()
+func watchTools(ctx context.Context, path string, first []byte, log *slog.Logger) {
 	files := plainfile.Reloader{Report: func(err error) {
 		if err != nil {
 			log.Warn(err.Error(), "file", path)
 		}
 	}}
 	files.Watch(ctx, reloadEvery, func(context.Context) error {
-		if now, err := read(); err != nil || now != first {
+		now, err := textfile.Read("tools file", path, textfile.MaxBytes)
+		if err == nil && !bytes.Equal(now, first) {
 			return errors.New("the tools file has changed: restart askance serve to use it")
 		}
-		return nil
+		return err
 	})
 }
 

@@ -100,32 +100,48 @@ func TestCollectionFollowsTheHeap(t *testing.T) {
 	runtime.KeepAlive(large)
 }
 
-// The log says once that a changed tools file is not in force.
+// The log says once that a changed tools file is not in force, also if it changed before the engine
+// started. A file that cannot be read has not changed.
 func TestChangedToolsFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		path := filepath.Join(t.TempDir(), "tools.yaml")
-		write := func(text string) {
+		watch := func(change func() error, first string) string {
 			t.Helper()
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			log.Reset()
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				watchTools(ctx, path, []byte(first), slog.New(slog.NewTextHandler(&log, nil)))
+			}()
+			time.Sleep(3 * time.Second)
+			if err := change(); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(3 * time.Second)
+			stop()
+			<-ended
+			return log.String()
 		}
-		write("version: 1\n")
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() { defer close(ended); watchTools(ctx, path, slog.New(slog.NewTextHandler(&log, nil))) }()
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		if log.Len() > 0 {
-			t.Errorf("without a change: %s", &log)
+		write := func(text string) func() error {
+			return func() error { return os.WriteFile(path, []byte(text), 0o600) }
 		}
-		write("version: 1\ntools: []\n")
-		time.Sleep(3 * time.Second)
-		stop()
-		<-ended
-		if n := strings.Count(log.String(), "restart askance serve"); n != 1 {
-			t.Errorf("a change is logged %d times: %s", n, &log)
+		const old, changed = "version: 1\n", "version: 1\ntools: []\n"
+		if err := write(old)(); err != nil {
+			t.Fatal(err)
+		}
+		if text := watch(write(old), old); text != "" {
+			t.Errorf("without a change: %s", text)
+		}
+		if text := watch(write(changed), old); strings.Count(text, "restart askance serve") != 1 {
+			t.Errorf("a change: %s", text)
+		}
+		if text := watch(write(changed), old); strings.Count(text, "restart askance serve") != 1 {
+			t.Errorf("a change before the start: %s", text)
+		}
+		if text := watch(func() error { return os.Remove(path) }, changed); strings.Contains(text, "restart askance serve") || strings.Count(text, "no such file") != 1 {
+			t.Errorf("a file that is gone: %s", text)
 		}
 	})
 }
