@@ -185,6 +185,9 @@ func readDirectory(paths []string) (*lint.Directory, error) {
 	all := &lint.Directory{Groups: map[string][]string{}}
 	for _, path := range paths {
 		data, err := textfile.ReadHanded("directory", path, textfile.MaxBytes)
+		if err == nil {
+			err = directory.CheckEnd(path, data)
+		}
 		if err != nil {
 			return nil, err
 		}

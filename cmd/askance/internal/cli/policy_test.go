@@ -295,6 +295,17 @@ func TestLintNamesIgnoredFiles(t *testing.T) {
 	}
 }
 
+// A people file that may be half written is refused, as by the server.
+func TestLintRefusesHalfAPeopleFile(t *testing.T) {
+	dir := t.TempDir()
+	rules, people := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "people.yaml")
+	write(t, rules, "version: 1\nname: x\nrules: []\n")
+	write(t, people, "version: 1\ngroups: {ops: [ann]}")
+	fails(t, cli.ExitUsage, people+": may be half written: it ends within a line (end the file with a newline)", "policy", "lint", rules, "--directory", people)
+	write(t, people, "version: 1\ngroups: {ops: [ann]}\n")
+	ok(t, "policy", "lint", rules, "--directory", people)
+}
+
 // TestExplainRequirement: an explanation says how many approvals which people must give.
 func TestExplainRequirement(t *testing.T) {
 	policyFolder(t)

@@ -86,12 +86,20 @@ func read(paths []string) ([]Named, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(data) > 0 && data[len(data)-1] != '\n' { // a name may be cut off, and be that of another person
-			return nil, &textfile.Error{Kind: "directory", File: path, Err: &textfile.FaultError{Msg: "may be half written: it ends within a line", Hint: "end the file with a newline"}}
+		if err := CheckEnd(path, data); err != nil {
+			return nil, err
 		}
 		out = append(out, Named{path, data})
 	}
 	return out, nil
+}
+
+// CheckEnd refuses a file that ends within a line: a name may be cut off, and be that of another person.
+func CheckEnd(path string, data []byte) error {
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		return &textfile.Error{Kind: "directory", File: path, Err: &textfile.FaultError{Msg: "may be half written: it ends within a line", Hint: "end the file with a newline"}}
+	}
+	return nil
 }
 
 // Parse combines files: people are in the groups that any of them names. Errors are
