@@ -68,8 +68,9 @@ func newHookRelayCommand(env *environment, d dialect.Dialect) *cobra.Command {
 call, and prints only the answer, in the agent's format. The agent starts this command.
 
 The command waits until the call is decided. 5s before the agent's timeout it denies the call
-with a link to the request, which stays open: when the agent repeats the call, it gets the
-decision. Every failure ends with exit code 2 and a reason, which blocks the call.
+and names the request, with a link if the server has a web address. The request stays open: when
+the agent repeats the call, it gets the decision. Every failure ends with exit code 2 and a
+reason, which blocks the call.
 
 It reads no settings file, because the agent could write one. The token must be that of
 a runtime.`,

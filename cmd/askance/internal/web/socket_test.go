@@ -1,11 +1,15 @@
 package web
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/webhook"
 )
 
 // A server warns at its start of a socket that its clients will refuse.
@@ -31,9 +35,18 @@ func TestSocketFolderWarning(t *testing.T) {
 	}
 }
 
-// No browser can open a link to a server that has only a socket.
+// No browser can open a link to a server that has only a socket. Messages of webhooks then have none.
 func TestNoPublicAddress(t *testing.T) {
 	if got := new(Web).publicOf("default"); got != "" {
 		t.Errorf("browsers are sent to %q", got)
+	}
+	for public, want := range map[string]bool{"": false, "https://x.example": true} {
+		w := &Web{cfg: Config{
+			Space: &gateway.Space{ID: "default"}, Public: public, LinkKey: [32]byte{1}, Webhooks: make([]webhook.Destination, 1),
+			Outbox: func(context.Context) (Outbox, error) { return struct{ Outbox }{}, nil },
+		}}
+		if err := w.openWebhooks(t.Context()); err != nil || (w.links != nil) != want {
+			t.Errorf("with the address %q: links %v, %v", public, w.links, err)
+		}
 	}
 }

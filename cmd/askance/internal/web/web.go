@@ -390,7 +390,11 @@ func (w *Web) openWebhooks(ctx context.Context) (err error) {
 	if w.outbox, err = w.cfg.Outbox(ctx); err != nil {
 		return err
 	}
-	w.links, err = webhook.NewLinks(webhook.LinksConfig{Space: w.cfg.Space.ID, Key: w.cfg.LinkKey, Public: w.public(), UseOnce: w.outbox.UseOnce})
+	public := w.publicOf(w.cfg.Space.ID)
+	if public == "" {
+		return nil // messages have no links
+	}
+	w.links, err = webhook.NewLinks(webhook.LinksConfig{Space: w.cfg.Space.ID, Key: w.cfg.LinkKey, Public: public, UseOnce: w.outbox.UseOnce})
 	return err
 }
 
