@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
@@ -301,8 +300,8 @@ func (p *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 	var file struct {
 		Upstreams map[string]upstreamEntry `yaml:"upstreams"`
 	}
-	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict(), yaml.DisallowUnknownField()); err != nil {
-		return nil, usagef("--upstreams: %s cannot be read: %s", p.upstreams, yaml.FormatError(err, false, false))
+	if err := textfile.DecodeYAML(text, &file); err != nil {
+		return nil, usagef("--upstreams: %s cannot be read: %s", p.upstreams, err)
 	}
 	folder, err := filepath.Abs(filepath.Dir(p.upstreams)) // an editor starts the command in a folder of its choice
 	if err != nil {

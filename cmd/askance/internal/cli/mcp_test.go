@@ -303,6 +303,7 @@ func TestMCPRefuses(t *testing.T) {
 		{`exec: "no-such-server": executable file not found`, "upstreams: {a: {command: [no-such-server]}}", ""},
 		{`exec: "` + filepath.Join(dir, "no-such-server") + `": no such file`, "upstreams: {a: {command: [./no-such-server]}}", ""}, // relative to the file
 		{"unknown field", "upstreams: {a: {command: [x], comand: [y]}}", ""},
+		{"is 1.10, which would become 1.1", "upstreams: {a: {command: [x, --version, 1.10]}}", ""},
 		{"is not an origin", "upstreams: {a: {url: 'https://a.example'}}", "--http 127.0.0.1:0 --http-origin https://app.example/"},
 		{"browsers never send the origin", "upstreams: {a: {url: 'https://a.example'}}", "--http 127.0.0.1:0 --http-origin https://app.example:443"},
 		{"sends its headers over the network in plain text", "upstreams: {a: {url: 'http://example.com/mcp', headers: {A: b}}}", ""},
