@@ -16,22 +16,20 @@ import (
 // prints may begin a command.
 func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	targets, known := f.writtenFiles(stmts)
-	for _, list := range [][]Command{f.line.Commands, f.line.Nested} {
-		for i := range list {
-			known = f.addSaved(&list[i], targets) && known
+	commands := slices.Concat(f.line.Commands, f.line.Nested)
+	movers := slices.Clone(commands) // they write what another writes, which may be nested and so come later
+	for before := -1; before < len(targets) && len(targets) <= maxTargets; {
+		before = len(targets)
+		for i := range movers {
+			known = f.addSaved(&movers[i], targets) && known
 		}
+		movers = slices.DeleteFunc(movers, func(c Command) bool { name, _ := c.program(); return !copies[name] && !unpackers[name] })
 	}
 	if len(targets) > maxTargets {
 		f.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
 		return
 	}
-	ran := false
-	for _, list := range [][]Command{f.line.Commands, f.line.Nested} {
-		for i := range list {
-			ran = ran || list[i].runsOne(targets)
-		}
-	}
-	if !ran {
+	if !slices.ContainsFunc(commands, func(c Command) bool { return c.runsOne(targets) }) {
 		return
 	}
 	if !known || max(len(f.line.Commands), len(f.line.Nested)) > MaxCommands {
