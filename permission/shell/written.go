@@ -189,12 +189,15 @@ func (f fileFinder) addCoded(code []Word, targets map[string]bool) bool {
 var savers = setOf("tee curl wget dd sed gsed awk gawk mawk nawk sort sponge split csplit script patch aria2c http https xh scp rsync sftp openssl gpg gpg2 uudecode xxd")
 
 // scriptWrites matches what writes a file in a script or an option of sed or awk, codeWrites calls
-// that write files in other code, and inPlace and givesCode options of perl and ruby.
+// that write files in other code, inPlace, givesCode and editing options of perl and ruby, and
+// mayRunFile calls in their code that may run a file or its text, and s///e.
 var (
 	scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>|^-[a-zA-Z]*i|^--in-place`)
 	codeWrites   = regexp.MustCompile(`(?i)(?:open|write|save|dump|copy|rename|retrieve)\w*["'\]]*\s*[( ]|>`)
-	inPlace      = regexp.MustCompile(`^-[a-zA-Z0-9]*i(?:$|\.)`)
-	givesCode    = regexp.MustCompile(`^-[lnpwsa0]*e$`)
+	inPlace      = regexp.MustCompile(`^-[acdlnpstuvwyTUSWX0-9]*i`)
+	givesCode    = regexp.MustCompile(`^-[lnpwsa0-9]*e$`)
+	mayRunFile   = regexp.MustCompile("(?i)\\b(?:do|require|load|use|open|fork|syscall|qx|send|binding|IO|kernel)\\b|system|exec|eval|spawn|require_|`|\\?\\{|[^\\w\\s][gimsxr]*e[egimsxr]*(?:[\\s;}]|$)")
+	editing      = regexp.MustCompile(`^-[lnpwsa0-9]*(i\S*|e|)$`)
 )
 
 // readsScript are the savers that take a script, in an argument or after -f.
@@ -227,17 +230,15 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	if strings.Contains(c.Argv[0].Text, "/") && isAmong(files, c.Argv[0].Text) || loadsFile(name, files) || isInstalled(c.Argv[0].Text, files) {
 		return true
 	}
-	has := func(option *regexp.Regexp) bool {
-		return slices.ContainsFunc(c.Argv[1:], func(w Word) bool { return option.MatchString(w.Text) })
-	}
-	if (name == "perl" || name == "ruby") && has(inPlace) && has(givesCode) {
-		return false // it edits the file
-	}
 	declares := evaluates[name] || name == "env"
 	if !declares && !shells[name] && !interpreters[name] && !schedules[name] && !statements[name] && name != "." && name != "source" && name != "sed" {
 		return false
 	}
-	for i, w := range c.Argv[1:] {
+	words := c.Argv[1:]
+	if name == "perl" || name == "ruby" {
+		words = words[:beforeEdited(words)]
+	}
+	for i, w := range words {
 		switch {
 		case declares && c.setsFile(w.Text, files):
 			return true
@@ -247,6 +248,29 @@ func (c *Command) runsOne(files map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+// beforeEdited returns how many arguments of perl or ruby are before the files that it only edits:
+// all, unless known options in front have -i and -e, with code that runs no file.
+func beforeEdited(words []Word) int {
+	edits, code := false, false
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		option := editing.FindStringSubmatch(w.Text)
+		switch {
+		case !w.Fixed || option == nil && (!edits || !code || strings.HasPrefix(w.Text, "-") && w.Text != "--"):
+			return len(words)
+		case option == nil:
+			return i
+		case option[1] == "e":
+			code = true
+			if i++; i < len(words) && mayRunFile.MatchString(words[i].Text) {
+				return len(words)
+			}
+		}
+		edits = edits || option[1] != "" && option[1] != "e"
+	}
+	return len(words)
 }
 
 // unpackers write the files that an archive names: anyFile.
