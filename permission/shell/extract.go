@@ -397,7 +397,10 @@ func isHarmless(r *syntax.Redirect) bool {
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrIn:
 		return w.Fixed && w.Text == "/dev/null"
 	case syntax.DplOut:
-		return w.Fixed && (r.N == nil || r.N.Value != "0") && (w.Text == "1" || w.Text == "2")
+		return w.Fixed && !isInput(r.N) && (w.Text == "1" || w.Text == "2")
 	}
 	return false
 }
+
+// isInput reports whether the descriptor of a redirect is the input: 0, 00.
+func isInput(n *syntax.Lit) bool { return n != nil && strings.Trim(n.Value, "0") == "" }

