@@ -435,6 +435,10 @@ func readsCode(name string, args []Word) bool {
 // leadsToShell reports whether a text begins with a shell that gets the input of the program, perhaps
 // behind others: ssh host sh, docker exec -i c 'exec bash -s', socat - EXEC:sh,pty.
 func leadsToShell(text string) bool {
+	return beginsShell(text) || beginsShell(text[strings.LastIndexAny(text, ":=")+1:])
+}
+
+func beginsShell(text string) bool {
 	words := fixedWords(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'!", r) }))
 	for len(words) > 0 {
 		program, _, _ := strings.Cut(words[0].Text, ",")
@@ -448,7 +452,7 @@ func leadsToShell(text string) bool {
 			return true
 		case isWrapper(program):
 			if rest, ok = wrappers[program].skip(rest); !ok {
-				return slices.ContainsFunc(words[1:], func(w Word) bool { return leadsToShell(w.Text) })
+				return slices.ContainsFunc(words[1:], func(w Word) bool { return beginsShell(w.Text) })
 			}
 		case !strings.Contains(words[0].Text, "="):
 			return false
