@@ -23,7 +23,13 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 		for i := range movers {
 			known = f.addSaved(&movers[i], targets) && known
 		}
-		movers = slices.DeleteFunc(movers, func(c Command) bool { name, _ := c.program(); return !copies[name] && !unpackers[name] })
+		movers = slices.DeleteFunc(movers, func(c Command) bool {
+			name, _ := c.program()
+			return !copies[name] && !unpackers[name] && !decompressors[name]
+		})
+	}
+	if targets[anyFile] && slices.ContainsFunc(commands, func(c Command) bool { return holdsPrograms.MatchString(c.changesTo()) }) {
+		targets[anyPlace], targets[anyProgram] = true, true
 	}
 	if len(targets) > maxTargets {
 		f.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
@@ -135,8 +141,8 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 	}
 	words := c.Argv[1:]
 	switch {
-	case unpackers[name] && (c.piped || slices.ContainsFunc(words, func(w Word) bool { return w.namesFile(targets) })):
-		targets[anyFile] = true
+	case unpackers[name] && c.piped, (unpackers[name] || decompressors[name]) && namesArchive(words, targets):
+		addUnpacked(words, targets)
 		return false
 	case copies[name] && !slices.ContainsFunc(words, func(w Word) bool { return isDevice(w.Text) || strings.Contains(w.Text, ":") }):
 		f.addCopies(words, targets)
@@ -243,6 +249,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 		case declares && c.setsFile(w.Text, files):
 			return true
 		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
+		case shells[name] && (hasShortOption(w.Text, 'c') || hasShortOption(c.Argv[i].Text, 'c') && isText(w.Text)): // its commands are looked at
 		case w.namesFile(files):
 			return true
 		}
@@ -273,21 +280,60 @@ func beforeEdited(words []Word) int {
 	return len(words)
 }
 
-// unpackers write the files that an archive names: anyFile.
-var unpackers = setOf("tar bsdtar unzip 7z 7za 7zz cpio pax unrar ar")
-
-const anyFile = "\x00"
-
-// plainPath matches a path, and systemPath one where archives are not unpacked.
+// unpackers write the files that an archive names, and decompressors one beside the archive: anyFile.
 var (
-	plainPath  = regexp.MustCompile(`^[\w.+@/][\w./+@-]*$`)
-	systemPath = regexp.MustCompile(`^/(?:usr/)?(?:local/)?s?bin/[^/]*$`)
+	unpackers     = setOf("tar bsdtar unzip 7z 7za 7zz cpio pax unrar ar jar")
+	decompressors = setOf("gunzip gzip pigz bunzip2 bzip2 unxz xz unlzma lzma unzstd zstd unlz4 lz4 lzop lzip brotli uncompress")
 )
+
+// Marks among the written files: any file, also among those of the system, also a program in the
+// folders in which programs are looked for.
+const (
+	anyFile    = "\x00"
+	anyPlace   = "\x01"
+	anyProgram = "\x02"
+)
+
+// systemPath matches a path where archives are unpacked only on request, unpacksAway such requests,
+// and holdsPrograms folders with programs in them or below.
+var (
+	systemPath    = regexp.MustCompile(`^/(?:usr/)?(?:local/)?s?bin/[^/]*$`)
+	unpacksAway   = regexp.MustCompile(`^-[a-zA-Z]*[CdDPo]|^--(?:dir|abs|cd)|^[a-zA-Z]*[CP]|^/|=/|^~`)
+	holdsPrograms = regexp.MustCompile(`^(?:-[a-zA-Z]|.*=)?(?:/|/usr(?:/local)?/?)$|(?:\.local|(?:^|[/=CdDo])s?bin)/?$`)
+)
+
+// namesArchive reports whether an argument may name one of the files, also as a glob or glued to
+// options: xzfa.tgz.
+func namesArchive(words []Word, files map[string]bool) bool {
+	for i, w := range words {
+		if len(files) > 0 && !w.Fixed || w.namesFile(files) {
+			return true
+		}
+		for f := range files {
+			if (i == 0 || isCluster(w.Text)) && strings.HasSuffix(w.Text, path.Base(f)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func addUnpacked(words []Word, files map[string]bool) {
+	files[anyFile] = true
+	for _, w := range words {
+		if unpacksAway.MatchString(w.Text) || !w.Fixed {
+			files[anyPlace] = true
+		}
+		if holdsPrograms.MatchString(w.Text) {
+			files[anyProgram] = true
+		}
+	}
+}
 
 // isAmong reports whether a path names one of the files, perhaps from another folder.
 func isAmong(files map[string]bool, name string) bool {
 	name = path.Clean(name)
-	if files[name] || files[anyFile] && plainPath.MatchString(name) && !systemPath.MatchString(name) {
+	if files[name] || files[anyFile] && !strings.HasPrefix(name, "-") && (files[anyPlace] || !systemPath.MatchString(name)) {
 		return true
 	}
 	base := path.Base(name)
@@ -299,8 +345,12 @@ func isAmong(files map[string]bool, name string) bool {
 	return false
 }
 
-// isInstalled reports whether one of the files is the program of that name in a folder of programs.
+// isInstalled reports whether one of the files is, or may be, the program of that name in a folder of
+// programs.
 func isInstalled(program string, files map[string]bool) bool {
+	if files[anyProgram] && !isKnown(program) && !isWrapper(program) && !shells[program] && !unpackers[program] && !decompressors[program] && !savers[program] && !copies[program] && !changesShell[program] && !changesFolder[program] {
+		return true
+	}
 	for f := range files {
 		if path.Base(f) == program && binFolder.MatchString(f) {
 			return true
@@ -322,7 +372,7 @@ func (c *Command) setsFile(assign string, files map[string]bool) bool {
 // option letter, or as a module of a program.
 func (w Word) namesFile(files map[string]bool) bool {
 	if !w.Fixed || w.Text == "" {
-		return false
+		return !w.Fixed && files[anyFile] && !strings.HasPrefix(w.Text, "-") // sh */run
 	}
 	_, value, _ := strings.Cut(w.Text, "=")
 	if isAmong(files, w.Text) || value != "" && isAmong(files, value) || len(w.Text) > 2 && isCluster(w.Text) && isAmong(files, w.Text[2:]) {
