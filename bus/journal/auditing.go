@@ -88,7 +88,7 @@ func (l *Ledger) RecordsWithin(ctx context.Context, r bus.RecordsRequest, room i
 				out.Records[i].Invalid = "no engine of this space signed it"
 				return err
 			}
-			late, lerr := l.kept.isLate(ctx, &s.Checkpoint, found[i].seq)
+			late, lerr := l.kept.isLate(ctx, &s.Checkpoint, found[i])
 			if late {
 				out.Records[i].Invalid = "its key was retired before"
 			}

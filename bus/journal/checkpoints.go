@@ -32,11 +32,11 @@ type checkpoints struct {
 	ends     *retirements
 }
 
-// retirements has the place of the first checkpoint that shows that a key was retired by then. It
-// stays the first one: the ledger only grows.
+// retirements has the first checkpoint that shows that a key was retired by then. It stays the first
+// one: the ledger only grows.
 type retirements struct {
-	mu     sync.Mutex // guards places
-	places map[retirement]uint64
+	mu    sync.Mutex // guards found
+	found map[retirement]ending
 }
 
 type retirement struct {
@@ -44,53 +44,58 @@ type retirement struct {
 	at    time.Time
 }
 
+// ending is where a checkpoint first shows a retirement, and up to where the ledger was searched.
+type ending struct{ place, through uint64 }
+
 // isLate reports whether a checkpoint came after its key was retired: by its own time, or by that of
-// a checkpoint of another key at an earlier place.
-func (k checkpoints) isLate(ctx context.Context, c *proof.Checkpoint, place uint64) (bool, error) {
+// a checkpoint of another key at an earlier place. m is its message.
+func (k checkpoints) isLate(ctx context.Context, c *proof.Checkpoint, m stored) (bool, error) {
 	retired := k.signing().RetirementTimes()
 	end, is := retired[c.KeyID]
 	if !is || retired.Check(*c, nil) != nil {
 		return is, nil
 	}
+	if m.time.Before(end.Add(-clockDifference)) {
+		return false, nil
+	}
 	k.ends.mu.Lock()
 	defer k.ends.mu.Unlock()
 	key := retirement{c.KeyID, end}
-	if k.ends.places[key] == 0 {
-		first, err := k.findEnd(ctx, c, retired, end)
-		if err != nil || first == 0 {
+	e := k.ends.found[key]
+	if e.place == 0 && e.through < m.seq {
+		var err error
+		if e, err = k.findEnd(ctx, c, retired, e.through); err != nil {
 			return false, err
 		}
-		k.ends.places[key] = first
+		k.ends.found[key] = e
 	}
-	return place > k.ends.places[key], nil
+	return e.place > 0 && m.seq > e.place, nil
 }
 
 // clockDifference is how much the clock of the server may differ from those of engines.
 const clockDifference = time.Hour
 
-// findEnd returns the place of the first checkpoint that shows that the key of c was retired, or 0.
-func (k checkpoints) findEnd(ctx context.Context, c *proof.Checkpoint, retired proof.Retired, end time.Time) (found uint64, err error) {
-	last, err := k.store.readEnd(ctx)
-	if err != nil {
-		return 0, err
+// findEnd finds the first checkpoint after a place that shows that the key of c was retired.
+func (k checkpoints) findEnd(ctx context.Context, c *proof.Checkpoint, retired proof.Retired, after uint64) (found ending, err error) {
+	if found.through, err = k.store.readEnd(ctx); err != nil {
+		return found, err
 	}
-	after := uint64(0)
-	for high := last; after < high; { // the server's times only grow
+	for high := found.through; after < high; { // the server's times only grow
 		middle := after + (high-after)/2
 		m, err := k.store.next(ctx, checkpointSubject(k.space), middle)
 		if err != nil {
-			return 0, err
+			return found, err
 		}
-		if m.time.Before(end.Add(-clockDifference)) {
+		if m.time.Before(retired[c.KeyID].Add(-clockDifference)) {
 			after = m.seq
 		} else {
 			high = middle
 		}
 	}
-	err = k.store.visitRecords(ctx, "read ledger", after, last, func(m stored) error {
+	err = k.store.visitRecords(ctx, "read ledger", after, found.through, func(m stored) error {
 		s, err := k.verify(m)
 		if s != nil && s.Checkpoint.KeyID != c.KeyID && retired.Check(s.Checkpoint, nil) == nil && retired.Check(*c, &s.Checkpoint) != nil {
-			found = m.seq
+			found.place = m.seq
 			return io.EOF
 		}
 		return err

@@ -1,12 +1,16 @@
 package journal_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/journal"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/internal/bustest"
@@ -101,14 +105,7 @@ func TestCoveringWithARetiredKey(t *testing.T) {
 			}
 			end := first.At.Add(time.Millisecond)
 			_, retired := w.retireKey(end)
-			j, err := journal.Open(t.Context(), w.Conn("engine"), "test", stolen, journal.Options{Keys: func() *keyfile.Keys { return retired }, Archives: w.store})
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := journal.OpenLedger(t.Context(), j, journal.LedgerOptions{Engine: "e1", Alone: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := w.ledgerThrough(retired, net.Conn.Write)
 			w.finish(inReply("later", "a"))
 			hash, err := first.Hash()
 			if err != nil {
@@ -138,4 +135,76 @@ func TestCoveringWithARetiredKey(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An engine searches once for the end of a retired key, also while no other key has signed since, and
+// not because of checkpoints from long before.
+func TestSearchForTheEndOfARetiredKey(t *testing.T) {
+	for name, tt := range map[string]struct {
+		after    time.Duration // from the checkpoints to the retirement
+		searches bool
+	}{"now": {0, true}, "a day later": {24 * time.Hour, false}} {
+		t.Run(name, func(t *testing.T) {
+			w := newArchiving(t)
+			first, err := w.l.Checkpoint(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := first.At.Add(tt.after)
+			stolen, retired := w.retireKey(end)
+			var requests atomic.Int64
+			l := w.ledgerThrough(retired, func(c net.Conn, b []byte) (int, error) {
+				requests.Add(int64(bytes.Count(b, []byte("$JS.API.STREAM.MSG.GET."))))
+				return c.Write(b)
+			})
+			read := func() (records []proof.Record, sent int64) {
+				t.Helper()
+				before := requests.Load()
+				rep, err := l.Records(t.Context(), bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return rep.Records, requests.Load() - before
+			}
+			put := func(number uint64, at time.Time, keys *keyfile.Keys) {
+				t.Helper()
+				w.putCheckpoint(l, proof.Checkpoint{Number: number, From: 1, To: 9, Prev: first.Root, At: at}, keys.Signer())
+			}
+			for range 4 {
+				put(2, first.At, stolen)
+			}
+			_, searching := read()
+			_, after := read()
+			if after > 2 || searching > after != tt.searches { // a page needs 2
+				t.Errorf("%d requests, and then %d", searching, after)
+			}
+			put(3, end.Add(time.Hour), retired)
+			put(4, first.At, stolen)
+			records, _ := read()
+			for i, r := range records {
+				if late := i == 6 && tt.searches; late != (r.Invalid != "") {
+					t.Errorf("checkpoint %d is invalid because %q, want late: %t", i, r.Invalid, late)
+				}
+			}
+		})
+	}
+}
+
+// ledgerThrough opens the ledger with other keys over a hooked connection.
+func (a *archiving) ledgerThrough(keys *keyfile.Keys, write func(c net.Conn, b []byte) (int, error)) *journal.Ledger {
+	a.t.Helper()
+	nc, err := bus.ConnectInProcess(a.t.Context(), hooked{a.Server, write}, bus.ConnectOptions{Principal: "engine"})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(nc.Close)
+	j, err := journal.Open(a.t.Context(), nc, "test", a.Keys(), journal.Options{Keys: func() *keyfile.Keys { return keys }, Archives: a.store})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	l, err := journal.OpenLedger(a.t.Context(), j, journal.LedgerOptions{Engine: "e1", Alone: true})
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return l
 }

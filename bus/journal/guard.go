@@ -44,7 +44,7 @@ type guard struct {
 
 func newGuard(store reader, c codec, o Options) *guard {
 	kept := reader{nc: store.nc, js: store.js, stream: LedgerName(c.space)}
-	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true, anchor: o.Anchor, before: &atomic.Pointer[proof.Hash]{}, ends: &retirements{places: map[retirement]uint64{}}}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health, asks: o.asksHealth, archives: &archives{space: c.space, store: o.Archives}}
+	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true, anchor: o.Anchor, before: &atomic.Pointer[proof.Hash]{}, ends: &retirements{found: map[retirement]ending{}}}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health, asks: o.asksHealth, archives: &archives{space: c.space, store: o.Archives}}
 	g.ended, g.finish = context.WithCancelCause(context.Background())
 	return g
 }
