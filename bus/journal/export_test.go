@@ -83,5 +83,5 @@ func AskStream(ctx context.Context, nc *nats.Conn, subject string) (deliver stri
 	return deliver, err
 }
 
-// LimitOutbox sets how many entries the bucket of an outbox may have.
+// LimitOutbox sets how many dead letters an outbox may have.
 func LimitOutbox(o *Outbox, most uint64) { o.most = most }

@@ -33,7 +33,7 @@ type Outbox struct {
 	j    *Journal
 	kv   jetstream.KeyValue
 	name string
-	most uint64 // entries of the bucket
+	most uint64 // dead letters
 }
 
 // Limits of an outbox.
@@ -50,16 +50,16 @@ const (
 	outboxAtOnce = 64
 	// outboxForgotten is when NATS forgets a destination that no process serves.
 	outboxForgotten = 30 * 24 * time.Hour
-	// outboxEntries limits the dead letters and used tokens of a space, to about 30 MB.
-	outboxEntries = 100_000
+	// outboxLetters limits the dead letters of a space, to about 30 MB.
+	outboxLetters = 100_000
 	// kindOutbox marks the consumer of a destination.
 	kindOutbox = "outbox"
 	// MaxOutboxName is the maximum length of a destination's name.
 	MaxOutboxName = 64
 )
 
-// OutboxBucketName returns the name of a space's bucket of dead letters and used
-// one-time tokens.
+// OutboxBucketName returns the name of a space's bucket of dead letters, used one-time
+// tokens and places of destinations.
 func OutboxBucketName(space toolcall.SpaceID) string { return "ASKANCE_OUTBOX_" + string(space) }
 
 // OpenOutbox opens the outbox of the journal's space and creates its bucket if
@@ -84,7 +84,7 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	if err != nil {
 		return nil, jsapi.Error(op, "bucket "+name, err)
 	}
-	return &Outbox{j: j, kv: kv, name: name, most: outboxEntries}, nil
+	return &Outbox{j: j, kv: kv, name: name, most: outboxLetters}, nil
 }
 
 // newDelivery returns the nth delivery of an event record.
@@ -240,9 +240,10 @@ func deadLetterKey(destination string, seq uint64) string {
 	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
 
-// AddDeadLetter keeps a failed delivery until RemoveDeadLetter. It returns ErrFull if the bucket has
-// too many entries: the delivery then stays due.
+// AddDeadLetter keeps a failed delivery until RemoveDeadLetter, and replaces an earlier failure of
+// the same delivery. It returns ErrFull if there are too many others: the delivery then stays due.
 func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error {
+	const op = "keep a failed delivery"
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
 	}
@@ -250,17 +251,36 @@ func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error
 	if err != nil {
 		return err
 	}
-	bucket, err := o.kv.Status(ctx)
-	if err == nil && bucket.Values() >= o.most {
-		return &message.Error{Code: message.CodeFull, Op: "keep a failed delivery", What: fmt.Sprintf("the bucket %s has %d entries, the most that are kept", o.name, bucket.Values()), Hint: "retry or drop dead letters: askance webhooks list shows them"}
+	key := deadLetterKey(l.Destination, l.Seq)
+	if letters, err := o.countOthers(ctx, key); err != nil {
+		return jsapi.Error(op, "bucket "+o.name, err)
+	} else if letters >= o.most {
+		return &message.Error{Code: message.CodeFull, Op: op, What: fmt.Sprintf("the bucket %s has %d dead letters, the most that are kept", o.name, letters), Hint: "retry or drop dead letters: askance webhooks list shows them"}
 	}
-	if err == nil {
-		_, err = o.kv.Put(ctx, deadLetterKey(l.Destination, l.Seq), b)
-	}
-	if err != nil {
-		return jsapi.Error("keep a failed delivery", "bucket "+o.name, err)
+	if _, err = o.kv.Put(ctx, key, b); err != nil {
+		return jsapi.Error(op, "bucket "+o.name, err)
 	}
 	return nil
+}
+
+// countOthers returns how many dead letters limit a new one: none, if it replaces one, or if the whole
+// bucket has fewer entries.
+func (o *Outbox) countOthers(ctx context.Context, key string) (uint64, error) {
+	all, err := o.kv.Status(ctx)
+	if err != nil || all.Values() < o.most {
+		return 0, err
+	}
+	if _, err := o.kv.Get(ctx, key); !errors.Is(err, jetstream.ErrKeyNotFound) {
+		return 0, err
+	}
+	// The server counts what a new consumer would get, and removes the unused consumer.
+	c, err := o.j.store.js.CreateConsumer(ctx, "KV_"+o.name, jetstream.ConsumerConfig{
+		FilterSubject: "$KV." + o.name + ".dead.>", AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1,
+	})
+	if err != nil {
+		return 0, err
+	}
+	return c.CachedInfo().NumPending, nil
 }
 
 // RemoveDeadLetter deletes a failed delivery. It returns ErrNotFound if there is none.

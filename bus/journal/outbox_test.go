@@ -301,6 +301,22 @@ func TestOutboxLetters(t *testing.T) {
 	if err := o.AddDeadLetter(t.Context(), letters[1]); !errors.Is(err, message.ErrFull) {
 		t.Errorf("one more dead letter than the bucket takes: %v", err)
 	}
+	letters[0].Attempts++
+	if err := o.AddDeadLetter(t.Context(), letters[0]); err != nil {
+		t.Errorf("a retry of a dead letter that failed: %v", err)
+	}
+	for _, token := range []string{"1", "2", "3", "4"} {
+		if first, err := o.UseOnce(t.Context(), token, time.Hour); err != nil || !first {
+			t.Fatalf("a token: %t, %v", first, err)
+		}
+	}
+	journal.LimitOutbox(o, 4)
+	if err := o.AddDeadLetter(t.Context(), letters[1]); err != nil {
+		t.Errorf("a dead letter among used tokens: %v", err)
+	}
+	if got, err := o.DeadLetters(t.Context()); err != nil || cmp.Diff(letters, got) != "" {
+		t.Errorf("in the end there are %v, %v", got, err)
+	}
 	for _, name := range []string{"", "a.b", "a*", ">", "a b", "ü", string(make([]byte, 65))} {
 		if err := o.AddDeadLetter(t.Context(), toolcall.DeadLetter{Destination: name}); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("destination %q: %v", name, err)
