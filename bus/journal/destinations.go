@@ -106,6 +106,18 @@ func (o *Outbox) notePlaces(ctx context.Context, name string, c jetstream.Consum
 	}
 }
 
+// hasPlace reports whether a place of a destination is noted.
+func hasPlace(ctx context.Context, js jetstream.JetStream, space toolcall.SpaceID, name string) (bool, error) {
+	kv, err := js.KeyValue(ctx, OutboxBucketName(space))
+	if err == nil {
+		_, err = kv.Get(ctx, placeKey(name))
+	}
+	if errors.Is(err, jetstream.ErrBucketNotFound) || errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrInvalidKey) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // forgetPlace removes the place of a destination, so that it begins with new records.
 func forgetPlace(ctx context.Context, js jetstream.JetStream, space toolcall.SpaceID, name string) error {
 	kv, err := js.KeyValue(ctx, OutboxBucketName(space))
@@ -126,6 +138,9 @@ type Destination struct {
 	Waiting uint64 `json:"waiting"`
 	// Served reports whether a process delivers to it, or did within the last two minutes.
 	Served bool `json:"served"`
+	// PlaceOnly reports whether its consumer was deleted, and only the place is known where it would
+	// continue.
+	PlaceOnly bool `json:"-"`
 
 	// upTo is the last record up to which it has acknowledged all records.
 	upTo uint64
@@ -226,8 +241,8 @@ func spaceReader(nc *nats.Conn, space toolcall.SpaceID) (reader, error) {
 	return reader{nc: nc, js: js, stream: bus.StreamName(space)}, nil
 }
 
-// FindDestination returns a destination of a space. It returns ErrNotFound if NATS stores no
-// deliveries for it, with the names of those for which it does.
+// FindDestination returns a destination of a space. It returns ErrNotFound if NATS stores neither
+// deliveries for it nor its place, with the names of those for which it stores deliveries.
 func FindDestination(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, name string) (Destination, error) {
 	s, err := spaceReader(nc, space)
 	if err != nil {
@@ -244,11 +259,12 @@ func FindDestination(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID,
 		}
 		names = append(names, d.Name)
 	}
-	return Destination{}, noDestination(name, "NATS knows "+cmp.Or(strings.Join(names, ", "), "none"))
-}
-
-func noDestination(name, hint string) error {
-	return &message.Error{Code: message.CodeNotFound, Op: opForget, What: "there is no destination " + errtext.Quote(name), Hint: hint}
+	if noted, err := hasPlace(ctx, s.js, space, name); err != nil {
+		return Destination{}, jsapi.Error("read destinations", "bucket "+OutboxBucketName(space), err)
+	} else if noted {
+		return Destination{Name: name, PlaceOnly: true}, nil
+	}
+	return Destination{}, &message.Error{Code: message.CodeNotFound, Op: opForget, What: "there is no destination " + errtext.Quote(name), Hint: "NATS knows " + cmp.Or(strings.Join(names, ", "), "none")}
 }
 
 // CheckUnserved returns ErrState if a process serves the destination.
@@ -280,11 +296,10 @@ func ForgetDestination(ctx context.Context, nc *nats.Conn, space toolcall.SpaceI
 	if err = forgetPlace(ctx, s.js, space, name); err != nil {
 		return jsapi.Error(opForget, "bucket "+OutboxBucketName(space), err)
 	}
-	err = s.js.DeleteConsumer(ctx, s.stream, outboxConsumer(name))
-	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return noDestination(name, "it was removed meanwhile")
+	if d.PlaceOnly {
+		return nil
 	}
-	if err != nil {
+	if err = s.js.DeleteConsumer(ctx, s.stream, outboxConsumer(name)); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return jsapi.Error(opForget, "stream "+s.stream, err)
 	}
 	return nil

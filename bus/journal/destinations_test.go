@@ -65,6 +65,41 @@ func TestForgetDestination(t *testing.T) {
 	}
 }
 
+// A destination whose consumer was deleted is forgotten too: it then begins with new records.
+func TestForgetDestinationWithoutItsConsumer(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	add := func(id string) uint64 {
+		return bustest.MustAppend(t, j, bustest.CallRecord(id, bustest.CallKey(id), message.ToolCallPending, "propose"), 0)
+	}
+	before := add("before")
+	_, end := follow(t, openOutbox(t, j), "hook")
+	noted(t, b, "hook", before)
+	end()
+	if err := bustest.Stream(t, b).DeleteConsumer(t.Context(), "h_hook"); err != nil {
+		t.Fatal(err)
+	}
+	add("between")
+	nc := b.Conn("engine")
+	if d, err := journal.FindDestination(t.Context(), nc, "test", "hook"); err != nil || !d.PlaceOnly {
+		t.Errorf("the destination is %+v, %v", d, err)
+	}
+	if err := journal.ForgetDestination(t.Context(), nc, "test", "hook"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"hook", "no name"} {
+		if err := journal.ForgetDestination(t.Context(), nc, "test", name); !errors.Is(err, message.ErrNotFound) {
+			t.Errorf("forget %q: %v", name, err)
+		}
+	}
+	got, _ := follow(t, openOutbox(t, j), "hook")
+	begun(t, b, "hook")
+	after := add("after")
+	if d := handed(t, got); d.Record.Seq != after {
+		t.Errorf("delivered %d, want %d", d.Record.Seq, after)
+	}
+}
+
 // Only destinations are forgotten: other consumers of the stream stay, whatever their names are.
 func TestForgetOnlyDestinations(t *testing.T) {
 	w := newArchiving(t)
