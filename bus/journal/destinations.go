@@ -45,8 +45,11 @@ func (o *Outbox) openConsumer(ctx context.Context, name string, last *outboxPlac
 	found, err := js.Consumer(ctx, stream, cfg.Durable)
 	if err == nil {
 		now := found.CachedInfo().Config
+		if now.Metadata[metaKind] != kindOutbox {
+			return nil, jetstream.ErrConsumerExists
+		}
 		cfg.DeliverPolicy, cfg.OptStartSeq, cfg.AckWait = now.DeliverPolicy, now.OptStartSeq, now.AckWait
-		return js.CreateConsumer(ctx, stream, cfg)
+		return js.UpdateConsumer(ctx, stream, cfg) // fails if it was deleted meanwhile
 	}
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return nil, err

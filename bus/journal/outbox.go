@@ -132,7 +132,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case errors.Is(err, jetstream.ErrConsumerExists):
-			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + outboxConsumer(name) + " of stream " + o.j.store.stream + " has the wrong settings", Hint: "delete it, or rename the destination", Err: err}
+			return &message.Error{Code: message.CodeForeignStream, Op: op, What: "the consumer " + outboxConsumer(name) + " of stream " + o.j.store.stream + " is not of a destination", Hint: "delete it, or rename the destination", Err: err}
 		case time.Since(since) > watchSilence: // it worked
 			pause, failing = jsapi.FirstPause, time.Now()
 		case time.Since(failing) > watchSilence:

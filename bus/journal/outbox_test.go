@@ -1,10 +1,12 @@
 package journal_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -188,6 +190,53 @@ func TestOutboxWithoutItsConsumer(t *testing.T) {
 	end()
 	third, _ := follow(t, openOutbox(t, j), "hook") // the consumer of this setting is taken as it is
 	handed(t, third)
+}
+
+// A consumer that is deleted while a process opens it loses no messages.
+func TestOutboxWhoseConsumerVanishes(t *testing.T) {
+	w := newArchiving(t)
+	add := func(id string) uint64 {
+		return bustest.MustAppend(t, w.j, bustest.CallRecord(id, bustest.CallKey(id), message.ToolCallPending, "propose"), 0)
+	}
+	before := add("before")
+	_, end := follow(t, openOutbox(t, w.j), "hook")
+	noted(t, w.Bus, "hook", before)
+	end()
+	seq := add("between")
+	st := bustest.Stream(t, w.Bus)
+	var once sync.Once
+	j := w.openThrough(func(c net.Conn, b []byte) (int, error) {
+		if bytes.Contains(b, []byte("$JS.API.CONSUMER.CREATE.ASKANCE_test.h_hook")) {
+			once.Do(func() {
+				if err := st.DeleteConsumer(t.Context(), "h_hook"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		return c.Write(b)
+	})
+	got, _ := follow(t, openOutbox(t, j), "hook")
+	if d := handed(t, got); d.Record.Seq != seq {
+		t.Errorf("delivered %d, want %d", d.Record.Seq, seq)
+	}
+}
+
+// A consumer of something else with the name of a destination stays as it is.
+func TestOutboxOfAForeignConsumer(t *testing.T) {
+	b := bustest.New(t)
+	o, st := openOutbox(t, b.Journal("test")), bustest.Stream(t, b)
+	cfg := jetstream.ConsumerConfig{Durable: "h_hook", AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverNewPolicy}
+	if _, err := st.CreateConsumer(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience)
+	defer cancel()
+	if err := o.Follow(ctx, "hook", nil); !errors.Is(err, message.ErrForeignStream) {
+		t.Errorf("Follow: %v", err)
+	}
+	if c, err := st.Consumer(t.Context(), "h_hook"); err != nil || c.CachedInfo().Config.MaxDeliver != -1 || c.CachedInfo().Config.FilterSubjects != nil {
+		t.Errorf("the consumer is %+v, %v", c, err)
+	}
 }
 
 // What a killed process held comes again soon.
