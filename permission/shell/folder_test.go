@@ -71,6 +71,13 @@ func TestManyFolderChanges(t *testing.T) {
 			t.Errorf("%.60q: does not match", text)
 		}
 	}
+	relative := "cd ../d1; cd ../d2; cd ../d3; cd ../d4; cd ../d5; cd ../d6; cd ../d7; cd ../d8; cd ../d9; cd ../../etc; cat shadow"
+	if matched, err := deny.Matches(shell.ParseIn(relative, "/work/x")); !matched && err == nil {
+		t.Error("relative changes from a folder: does not match")
+	}
+	if matched, err := deny.Matches(shell.ParseIn("cd ../d1; cd ../d2; ls; cat shadow", "/work/x")); matched || err != nil {
+		t.Errorf("few relative changes: %v, %v", matched, err)
+	}
 	if matched, err := deny.Matches(shell.Parse("cd /a; ls; cd /b; ls; cd /c; cat shadow")); matched || err != nil {
 		t.Errorf("few folders: %v, %v", matched, err)
 	}

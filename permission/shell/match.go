@@ -289,19 +289,26 @@ const (
 // RunsIn returns the folders other than cwd in which commands of the line may run: those of ParseIn,
 // and those to which the line changes from there and from cwd.
 func (l *Line) RunsIn(cwd string) []string {
-	all := slices.Concat(l.elsewhere, l.Folders(cwd))
-	for _, f := range l.elsewhere {
-		all = append(all, l.Folders(f)...)
-	}
+	all, _ := l.runsIn(cwd)
 	return all
+}
+
+// runsIn also reports whether the line may change to more folders than these.
+func (l *Line) runsIn(cwd string) (all []string, cut bool) {
+	all = slices.Clone(l.elsewhere)
+	for _, from := range append([]string{cwd}, l.elsewhere...) {
+		folders := l.folders(from)
+		all, cut = append(all, folders...), cut || len(folders) == maxFolders
+	}
+	return all, cut
 }
 
 // addSeenElsewhere adds, for deny and ask rules, each command with its operands as seen
 // from the folders that the line changes to: after cd /etc, cat shadow is cat
 // /etc/shadow.
 func (l *Line) addSeenElsewhere() {
-	folders := l.RunsIn("")
-	if len(l.Folders("")) == maxFolders || len(folders) > 0 && max(len(l.Commands), len(l.Nested)) > maxMoved {
+	folders, cut := l.runsIn("")
+	if cut || len(folders) > 0 && max(len(l.Commands), len(l.Nested)) > maxMoved {
 		l.unclear = append(l.unclear, Reason{Code: CodeFolder, Detail: "it changes the folder too often, or runs too much there"})
 	}
 	for _, list := range [][]Command{l.Commands, l.Nested} {
@@ -320,10 +327,10 @@ func (l *Line) addSeenElsewhere() {
 	}
 }
 
-// Folders returns the folders that the line changes to, with cd, env -C and others, as
+// folders returns the folders that the line changes to, with cd, env -C and others, as
 // far as they are known, in order and at most eight. A relative folder is below cwd; if
 // cwd is empty, it is left out until the line has changed to an absolute folder.
-func (l *Line) Folders(cwd string) []string {
+func (l *Line) folders(cwd string) []string {
 	var all []string
 	now := cwd
 	for _, list := range [][]Command{l.Commands, l.Nested} {
