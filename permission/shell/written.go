@@ -271,7 +271,7 @@ func beforeEdited(words []Word) int {
 			return i
 		case option[1] == "e":
 			code = true
-			if i++; i < len(words) && mayRunFile.MatchString(words[i].Text) {
+			if i++; i < len(words) && (!words[i].Fixed || mayRunFile.MatchString(words[i].Text)) {
 				return len(words)
 			}
 		}
