@@ -74,7 +74,7 @@ func TestForgetDestinationWithoutItsConsumer(t *testing.T) {
 	}
 	before := add("before")
 	_, end := follow(t, openOutbox(t, j), "hook")
-	noted(t, b, "hook", before)
+	noted(t, b, before)
 	end()
 	if err := bustest.Stream(t, b).DeleteConsumer(t.Context(), "h_hook"); err != nil {
 		t.Fatal(err)

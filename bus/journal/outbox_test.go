@@ -132,14 +132,14 @@ func begun(t *testing.T, b *bustest.Bus, name string) {
 	}
 }
 
-// noted waits until it is stored up to which record a destination has received all.
-func noted(t *testing.T, b *bustest.Bus, name string, seq uint64) jetstream.KeyValue {
+// noted waits until it is stored up to which record the destination hook has received all.
+func noted(t *testing.T, b *bustest.Bus, seq uint64) jetstream.KeyValue {
 	t.Helper()
 	kv, err := bustest.JetStream(t, b).KeyValue(t.Context(), journal.OutboxBucketName("test"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := kv.Watch(t.Context(), "at."+name)
+	w, err := kv.Watch(t.Context(), "at.hook")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func noted(t *testing.T, b *bustest.Bus, name string, seq uint64) jetstream.KeyV
 				return kv
 			}
 		case <-time.After(bustest.Patience):
-			t.Fatalf("the place of %s is not noted", name)
+			t.Fatal("the place of hook is not noted")
 		}
 	}
 }
@@ -162,7 +162,7 @@ func TestOutboxWithoutItsConsumer(t *testing.T) {
 	j := b.Journal("test")
 	before := bustest.MustAppend(t, j, bustest.CallRecord("f0", bustest.CallKey("c0"), message.ToolCallPending, "propose"), 0)
 	_, end := follow(t, openOutbox(t, j), "hook")
-	noted(t, b, "hook", before)
+	noted(t, b, before)
 	end()
 	if err := bustest.Stream(t, b).DeleteConsumer(t.Context(), "h_hook"); err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestOutboxWithoutItsConsumer(t *testing.T) {
 		t.Errorf("delivered %d, want %d", d.Record.Seq, seq)
 	}
 	// An engine that was cut off while the destination was forgotten knows the place itself.
-	kv := noted(t, b, "hook", before)
+	kv := noted(t, b, before)
 	if err := kv.Purge(t.Context(), "at.hook"); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestOutboxWhoseConsumerVanishes(t *testing.T) {
 	}
 	before := add("before")
 	_, end := follow(t, openOutbox(t, w.j), "hook")
-	noted(t, w.Bus, "hook", before)
+	noted(t, w.Bus, before)
 	end()
 	seq := add("between")
 	st := bustest.Stream(t, w.Bus)

@@ -446,14 +446,16 @@ func beginsShell(text string) bool {
 			program = program[2:]
 		}
 		program = programName(program[strings.LastIndexAny(program, ":=")+1:])
-		rest, ok := words[1:], true
+		rest := words[1:]
 		switch {
 		case shells[program] || program == "su" || program == "eval":
 			return true
 		case isWrapper(program):
-			if rest, ok = wrappers[program].skip(rest); !ok {
-				return slices.ContainsFunc(words[1:], func(w Word) bool { return beginsShell(w.Text) })
+			behind, ok := wrappers[program].skip(rest)
+			if !ok {
+				return slices.ContainsFunc(rest, func(w Word) bool { return beginsShell(w.Text) })
 			}
+			rest = behind
 		case !strings.Contains(words[0].Text, "="):
 			return false
 		}
