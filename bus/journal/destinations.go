@@ -65,7 +65,7 @@ func (o *Outbox) openConsumer(ctx context.Context, name string, last *outboxPlac
 		return nil, errors.New("another process created the consumer")
 	}
 	if err == nil && last.Seq > 0 {
-		o.j.log.Warn("the consumer of a webhook destination was deleted: its messages go on after the last record that it is known to have received. Some may come again; those about records that were archived meanwhile are not sent", "destination", name, "after", last.Seq)
+		o.j.log.Warn("the consumer of a webhook destination was deleted: it continues after the last record that it is known to have received. Some may come again; those about records that were archived meanwhile are not sent", "destination", name, "after", last.Seq)
 	}
 	return c, err
 }

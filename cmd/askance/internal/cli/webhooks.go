@@ -273,7 +273,7 @@ letters stay until askance webhooks drop.`,
 // undeliveredText says what happens to the records that a destination has not received.
 func undeliveredText(d journal.Destination, what string) string {
 	if d.PlaceOnly {
-		return "NATS stored no messages for it, only where it would continue."
+		return "NATS stored no messages for it, only the place where it would continue."
 	}
 	if d.Waiting == 0 {
 		return "It received everything."
