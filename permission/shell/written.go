@@ -17,17 +17,17 @@ import (
 func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	targets, known := f.writtenFiles(stmts)
 	commands := slices.Concat(f.line.Commands, f.line.Nested)
-	movers := slices.Clone(commands) // they write what another writes, which may be nested and so come later
-	for before := -1; before < len(targets) && len(targets) <= maxTargets; {
-		before = len(targets)
-		for i := range movers {
-			known = f.addSaved(&movers[i], targets) && known
+	edits := func(c Command) bool { return c.editsFiles() }
+	writers := slices.DeleteFunc(slices.Clone(commands), edits)
+	known = f.addAllSaved(writers, targets) && known
+	ran, seen := false, map[string]bool{}
+	for i := range commands { // one that edits files runs those that others wrote
+		if c := &commands[i]; edits(*c) && !seen[c.String()] {
+			seen[c.String()], ran = true, ran || c.runsOne(targets)
+			known = f.addSaved(c, targets) && known
 		}
-		movers = slices.DeleteFunc(movers, func(c Command) bool {
-			name, _ := c.program()
-			return !copies[name] && !unpackers[name] && !decompressors[name]
-		})
 	}
+	known = f.addAllSaved(writers, targets) && known
 	if targets[anyFile] && slices.ContainsFunc(commands, func(c Command) bool { return holdsPrograms.MatchString(c.changesTo()) }) {
 		targets[anyPlace], targets[anyProgram] = true, true
 	}
@@ -35,7 +35,7 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 		f.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
 		return
 	}
-	if !slices.ContainsFunc(commands, func(c Command) bool { return c.runsOne(targets) }) {
+	if !ran && !slices.ContainsFunc(writers, func(c Command) bool { return c.runsOne(targets) }) {
 		return
 	}
 	if !known || max(len(f.line.Commands), len(f.line.Nested)) > MaxCommands {
@@ -62,6 +62,29 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	if all.Len() <= maxText {
 		textFinder(f).readHanded(all.String()) // printf r >s; printf 'm x' >>s
 	}
+}
+
+// addAllSaved adds the files that commands write, and copies of them, also if a later command, which
+// may be nested, writes what an earlier one copies.
+func (f fileFinder) addAllSaved(writers []Command, targets map[string]bool) (known bool) {
+	known = true
+	for before := -1; before < len(targets) && len(targets) <= maxTargets; {
+		before = len(targets)
+		for i := range writers {
+			known = f.addSaved(&writers[i], targets) && known
+		}
+		writers = slices.DeleteFunc(slices.Clone(writers), func(c Command) bool {
+			name, _ := c.program()
+			return !copies[name] && !unpackers[name] && !decompressors[name]
+		})
+	}
+	return known
+}
+
+// editsFiles reports whether perl or ruby edits files in place.
+func (c *Command) editsFiles() bool {
+	name, _ := c.program()
+	return (name == "perl" || name == "ruby") && slices.ContainsFunc(c.Argv[1:], func(w Word) bool { return inPlace.MatchString(w.Text) })
 }
 
 // maxTargets bounds the files that a line writes and that are searched for in what it
@@ -196,15 +219,29 @@ var savers = setOf("tee curl wget dd sed gsed awk gawk mawk nawk sort sponge spl
 
 // scriptWrites matches what writes a file in a script or an option of sed or awk, codeWrites calls
 // that write files in other code, inPlace, givesCode and editing options of perl and ruby, and
-// mayRunFile calls in their code that may run a file or its text, and s///e.
+// onlyReplaces their code that runs no text of the file: s/a/b/, tr/a/b/ and gsub(/a/, "b") with
+// constants.
 var (
 	scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>|^-[a-zA-Z]*i|^--in-place`)
 	codeWrites   = regexp.MustCompile(`(?i)(?:open|write|save|dump|copy|rename|retrieve)\w*["'\]]*\s*[( ]|>`)
 	inPlace      = regexp.MustCompile(`^-[acdlnpstuvwyTUSWX0-9]*i`)
 	givesCode    = regexp.MustCompile(`^-[lnpwsa0-9]*e$`)
-	mayRunFile   = regexp.MustCompile("(?i)\\b(?:do|require|load|use|open|fork|syscall|qx|send|binding|IO|kernel)\\b|system|exec|eval|spawn|require_|`|\\?\\{|[^\\w\\s][gimsxr]*e[egimsxr]*(?:[\\s;}]|$)")
-	editing      = regexp.MustCompile(`^-[lnpwsa0-9]*(i\S*|e|)$`)
+	onlyReplaces = regexp.MustCompile(`(?s)^(?:\s*(?:` + replacement("/") + `|` + replacement("|") + `|` + replacement("#") +
+		`|g?sub!?[ (](?:/` + constant("/") + `/|` + quoted + `|\d+), *(?:` + quoted + `|\d+)\)?)\s*(?:;|$))+$`)
+	editing = regexp.MustCompile(`^-[lnpwsa0-9]*(i\S*|e|)$`)
 )
+
+// quoted matches a text of perl and ruby in which neither looks for variables or code.
+const quoted = `(?:"[^"\\$@#]*"|'[^'\\]*')`
+
+// constant matches a regular expression without variables and code up to a delimiter.
+func constant(end string) string { return `(?:[^` + end + `\\$@{]|\\.|\{\d+,?\d*\}|\$\))*\$?` }
+
+// replacement matches a replacement of perl with a delimiter, without code and with no more variables
+// than $1.
+func replacement(d string) string {
+	return `(?:s|tr|y)[` + d + `]` + constant(d) + `[` + d + `](?:[^` + d + `\\$@{\[]|\\.|\$\d)*[` + d + `][cdgimrsx]*`
+}
 
 // readsScript are the savers that take a script, in an argument or after -f.
 var readsScript = setOf("sed gsed awk gawk mawk nawk")
@@ -241,7 +278,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 		return false
 	}
 	words := c.Argv[1:]
-	if name == "perl" || name == "ruby" {
+	if c.editsFiles() {
 		words = words[:beforeEdited(words)]
 	}
 	for i, w := range words {
@@ -258,7 +295,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 }
 
 // beforeEdited returns how many arguments of perl or ruby are before the files that it only edits:
-// all, unless known options in front have -i and -e, with code that runs no file.
+// all, unless known options in front have -i and -e, with code that only replaces texts.
 func beforeEdited(words []Word) int {
 	edits, code := false, false
 	for i := 0; i < len(words); i++ {
@@ -271,7 +308,7 @@ func beforeEdited(words []Word) int {
 			return i
 		case option[1] == "e":
 			code = true
-			if i++; i < len(words) && (!words[i].Fixed || mayRunFile.MatchString(words[i].Text)) {
+			if i++; i < len(words) && (!words[i].Fixed || !onlyReplaces.MatchString(words[i].Text)) {
 				return len(words)
 			}
 		}
@@ -378,9 +415,10 @@ func (w Word) namesFile(files map[string]bool) bool {
 	if isAmong(files, w.Text) || value != "" && isAmong(files, value) || len(w.Text) > 2 && isCluster(w.Text) && isAmong(files, w.Text[2:]) {
 		return true
 	}
+	names := strings.FieldsFunc(w.Text, func(r rune) bool { return notInName(r) || strings.ContainsRune("./-`", r) })
 	for f := range files {
 		stem := strings.TrimSuffix(path.Base(f), path.Ext(f))
-		if modules[path.Ext(f)] && slices.Contains(strings.FieldsFunc(w.Text, func(r rune) bool { return notInName(r) || strings.ContainsRune("./-`", r) }), stem) {
+		if modules[path.Ext(f)] && slices.ContainsFunc(names, func(n string) bool { return n == stem || isCluster(w.Text) && strings.HasSuffix(n, stem) }) { // perl -Ms
 			return true
 		}
 	}
