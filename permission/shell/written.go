@@ -68,7 +68,11 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 // may be nested, writes what an earlier one copies.
 func (f fileFinder) addAllSaved(writers []Command, targets map[string]bool) (known bool) {
 	known = true
-	for before := -1; before < len(targets) && len(targets) <= maxTargets; {
+	for before, round := -1, 0; before < len(targets) && len(targets) <= maxTargets; round++ {
+		if round == maxRounds {
+			f.addUnclear(CodeTooMany, 0, "it copies files in more steps than can be looked at")
+			return false
+		}
 		before = len(targets)
 		for i := range writers {
 			known = f.addSaved(&writers[i], targets) && known
@@ -90,6 +94,9 @@ func (c *Command) editsFiles() bool {
 // maxTargets bounds the files that a line writes and that are searched for in what it
 // runs.
 const maxTargets = 64
+
+// maxRounds bounds how often commands are searched for copies of what later ones write.
+const maxRounds = 8
 
 var printers = setOf("echo printf print")
 

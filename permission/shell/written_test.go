@@ -24,6 +24,19 @@ func TestManyWrittenFiles(t *testing.T) {
 	}
 }
 
+// Copies in an order that takes many searches to follow are unclear.
+func TestCopiesBackwards(t *testing.T) {
+	var line strings.Builder
+	line.WriteString("curl -o f0 u; ")
+	for i := 50; i > 0; i-- {
+		fmt.Fprintf(&line, "cp f%d f%d; ", i-1, i)
+	}
+	deny := patterns(t, "rm:*")[0]
+	if matched, err := deny.Matches(shell.Parse(line.String())); matched || err == nil {
+		t.Errorf("%v, %v, want unclear", matched, err)
+	}
+}
+
 // A file that a line writes and runs is seen behind any number of commands.
 func TestWrittenBehindManyCommands(t *testing.T) {
 	deny := patterns(t, "rm:*")[0]
