@@ -448,7 +448,7 @@ func loadsFile(name string, files map[string]bool) bool {
 var loaders = map[string]string{
 	"Makefile": "make gmake", "makefile": "make gmake", "GNUmakefile": "make gmake", "package.json": "npm pnpm yarn npx bun", "conftest.py": "pytest py.test",
 	".bashrc": "bash", ".bash_profile": "bash", ".bash_login": "bash", ".profile": "bash sh dash", ".zshrc": "zsh", ".zshenv": "zsh", ".gitconfig": "git",
-	"setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
+	anyFile: "make gmake npm pnpm yarn npx bun pytest py.test git pip pip3 cargo rake just nox", "setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
 }
 
 // changesInput reports whether a text gives the shell itself another input, which
