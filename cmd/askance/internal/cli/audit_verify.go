@@ -201,7 +201,7 @@ func noFindings(r *proof.Report) string {
 	switch {
 	case r.Earlier != nil && r.Records == 0:
 		return "There is nothing new to verify."
-	case r.CoverTo == 0 && r.Records == 0:
+	case r.Records == 0 && r.CoverTo < max(1, r.First):
 		return "There is nothing to verify."
 	case r.CoverTo == 0:
 		return "No fault was found, but no checkpoint signs these records: this does not prove that nothing was changed or removed."

@@ -21,6 +21,7 @@ func TestNoFindings(t *testing.T) {
 		{"no checkpoint", proof.Report{First: 1, Last: 9, Records: 9}, "No fault was found, but no checkpoint signs these records: this does not prove that nothing was changed or removed."},
 		{"a selection without a checkpoint", proof.Report{First: 1, Last: 9, Records: 9, Partial: true}, "No fault was found, but no checkpoint signs these records: this does not prove that nothing was changed or removed."},
 		{"no records", proof.Report{}, "There is nothing to verify."},
+		{"no records any more", proof.Report{First: 101, Last: 100, CoverTo: 100}, "There is nothing to verify."},
 		{"nothing new", proof.Report{First: 101, Last: 100, CoverTo: 100, Earlier: &proof.Earlier{}}, "There is nothing new to verify."},
 		{"the new ones are not signed", proof.Report{First: 101, Last: 110, Records: 10, CoverTo: 100, Earlier: &proof.Earlier{}}, "No fault was found. Records 101 to 110 are not signed."},
 	} {
