@@ -170,8 +170,11 @@ func (x *Exam) compareCounts(known uint64) {
 		}
 		x.addFlaw(FlawTail, x.Last+1, known, "%s at the end (%d in all%s%s)", missingText(proof.Range{From: x.Last + 1, Through: known}), known-x.Last, signed, when)
 	}
-	if x.hasHoles() && (x.archives == 0 || x.Records+x.missing.count() < x.Last) {
-		x.addFlaw(FlawHole, 0, 0, "%d records are missing inside the journal, which has %d of %d", x.Last-x.Records-x.missing.count(), x.Records, x.Last)
+	switch explained := x.Records + x.missing.count(); {
+	case explained < x.Last:
+		x.addFlaw(FlawHole, 0, 0, "%d records are missing inside the journal, which has %d of %d", x.Last-explained, x.Records, x.Last)
+	case explained > x.Last && x.archives == 0:
+		x.addFlaw(FlawHole, 0, 0, "%d records are in the journal whose loss was accepted", explained-x.Last)
 	}
 }
 
