@@ -10,6 +10,7 @@
 package creds
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -240,7 +241,7 @@ func (c *Folder) readSeed(name string) (nkeys.KeyPair, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, err := nkeys.FromSeed([]byte(strings.TrimSpace(string(b))))
+	pair, err := nkeys.FromSeed(bytes.TrimSpace(b))
 	clear(b)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: c.pathOf(name) + " is not a secret key", Hint: "restore it from a copy"}
