@@ -398,16 +398,22 @@ func isDevice(path string) bool {
 
 func isOwnInput(arg string) bool { return arg == "-" || isDevice(arg) }
 
-// commandEnds matches what separates commands.
-var commandEnds = regexp.MustCompile(`[;&|(){}\n]`)
+// commandEnds matches what separates commands, and givesProgram an option of nc, or an address of
+// socat, with a program.
+var (
+	commandEnds  = regexp.MustCompile(`[;&|(){}\n]|\b(?:if|then|elif|else|while|until|do)\b`)
+	givesProgram = regexp.MustCompile(`^(?:-[a-zA-Z]*[ec]|--(?:sh-|lua-)?e\S*) |(?i: "?(?:exec|system|shell):)`)
+)
 
 func readsCode(name string, args []Word) bool {
 	files := 0
-	for _, a := range args {
+	for i, a := range args {
 		switch {
 		case a.Fixed && leadsToShell(a.Text):
 			return true
-		case a.Fixed && connects[name] && slices.ContainsFunc(commandEnds.Split(a.Text, -1), leadsToShell): // SYSTEM:'cd /; sh'
+		case !a.Fixed && connects[name] && givesProgram.MatchString(args[max(i-1, 0)].Text+" "+a.Text): // nc -e $SHELL
+			return true
+		case a.Fixed && connects[name] && slices.ContainsFunc(commandEnds.Split(a.Text, -1), leadsToCode): // SYSTEM:'cd /; sh'
 			return true
 		case a.Fixed && isOwnInput(a.Text):
 			if interpreters[name] && !readsData[name] && files == 0 { // python3 - arg
@@ -438,6 +444,12 @@ func leadsToShell(text string) bool {
 	return beginsShell(text) || beginsShell(text[strings.LastIndexAny(text, ":=")+1:])
 }
 
+// leadsToCode is leadsToShell, and true for an interpreter without a file: nc -c python3.
+func leadsToCode(text string) bool {
+	program, _, _ := strings.Cut(strings.TrimSpace(text[strings.LastIndexAny(text, ":=")+1:]), ",")
+	return leadsToShell(text) || interpreters[programName(program)] && !readsData[programName(program)]
+}
+
 func beginsShell(text string) bool {
 	words := fixedWords(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'!", r) }))
 	for len(words) > 0 {
@@ -448,7 +460,7 @@ func beginsShell(text string) bool {
 		program = programName(program[strings.LastIndexAny(program, ":=")+1:])
 		rest := words[1:]
 		switch {
-		case shells[program] || program == "su" || program == "eval":
+		case shells[program] || program == "su" || program == "eval" || (program == "." || program == "source") && len(rest) > 0 && isDevice(rest[0].Text):
 			return true
 		case isWrapper(program):
 			behind, ok := wrappers[program].skip(rest)
