@@ -44,15 +44,21 @@ func TestUnreadableServer(t *testing.T) {
 	}
 }
 
-// A client cannot read an answer that is not a result of a tool, and would repeat the call.
+// An answer that is not a result of a tool leaves the outcome unknown. A text that is cut within a
+// character is a result.
 func TestAnswerThatIsNoResult(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
-		c := newWorld(t).connect(era)
-		c.initialize("{}")
-		for _, how := range []string{"null", "listless"} {
+		for how, says := range map[string]string{"null": "outcome unknown", "listless": "outcome unknown", "errand": "outcome unknown", "cut": "cut \uFFFD"} {
+			w := newWorld(t)
+			c := w.connect(era)
+			c.initialize("{}")
 			c.start("tools/call", `{"name":"lookup","arguments":{"`+how+`":1}}`)
-			wants(t, c.answer(), `"isError":true`, "do not repeat it", "not a result of a tool")
+			wants(t, c.answer(), says)
+			until(t, "the call with "+how+" is blocked or finished", func() bool { return w.only().Blocked == toolcall.BlockedUnknown || !w.only().Open() })
+			if open := w.only().Open(); open != (says == "outcome unknown") {
+				t.Errorf("%s: the call is open: %t", how, open)
+			}
 		}
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/mcpresult"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -302,17 +304,13 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 		if err != nil {
 			return nil, err
 		}
-		o := objectOf(result)
-		switch kind := o.text("resultType"); kind {
-		case "", "complete":
-			if content := o.get("content"); strictjson.KindOf(result) != "object" || content != nil && strictjson.KindOf(content) != "array" { // no client can read it
-				return refusal("the call may have happened; do not repeat it: the MCP server answered with what is not a result of a tool", nil).result, nil
-			}
+		switch r, err := mcpresult.Read(result, maxFrame); {
+		case err != nil: // no client can read it
+			return nil, fmt.Errorf("%w with a result of a tool: %w", errLost, err)
+		case !r.NeedsInput():
 			return result, nil
-		case "input_required":
-		default:
-			return refusal("the call may have happened; do not repeat it: the MCP server answered with a result of the unknown type "+kind, nil).result, nil
 		}
+		o := objectOf(result)
 		answers, err := h.askClient(ctx, o.get("inputRequests"), o.text("requestState"))
 		if err != nil {
 			return nil, err

@@ -67,10 +67,13 @@ func parseFrame(data []byte) (*frame, error) {
 	return f, nil
 }
 
-// readMessage reads a message of a server. Of a response that cannot be read it returns the id,
-// so that its request ends.
+// readMessage reads a message of a server, with U+FFFD for text that is cut within a character. Of a
+// response that cannot be read it returns the id, so that its request ends.
 func readMessage(data []byte) (*frame, error) {
 	f, err := parseFrame(data)
+	if err != nil {
+		f, err = parseFrame(strictjson.RepairText(data))
+	}
 	if err != nil {
 		if id, method := addressOf(data); id != nil && method == "" {
 			return &frame{id: id}, err

@@ -107,7 +107,11 @@ func serverMain(era, ran string) {
 			switch arguments := string(m.Params.Arguments); {
 			case strings.Contains(arguments, "hang"):
 			case strings.Contains(arguments, "unreadable"):
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"cut \ud83d"}]}}`, m.ID)
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]},"result":{"content":[]}}`, m.ID)
+			case strings.Contains(arguments, "cut"):
+				result(`{"content":[{"type":"text","text":"cut \ud83d"}]}`)
+			case strings.Contains(arguments, "errand"):
+				result(`{"task":{"taskId":"1","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null}}`)
 			case strings.Contains(arguments, "null"):
 				result("null")
 			case strings.Contains(arguments, "listless"):

@@ -34,7 +34,7 @@ type Upstream struct {
 var errNotSent = errors.New("the MCP server cannot be reached")
 
 // errLost means that a server may have carried out a request, but did not answer it.
-var errLost = errors.New("the MCP server ended before it answered")
+var errLost = errors.New("the MCP server did not answer")
 
 // wire carries messages to one server. Messages that come back go to the link.
 type wire interface {

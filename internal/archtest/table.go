@@ -246,6 +246,11 @@ func core() []Row {
 			Why:    "every surface that suggests a word or a command compares and quotes words in the same way",
 		},
 		{
+			Folder: "internal/mcpresult",
+			Never:  noIO,
+			Why:    "gateway and worker take the same answers of MCP servers for results",
+		},
+		{
 			Folder: "internal/sleep",
 			Never:  noIO,
 			Why:    "every wait ends with its context in the same way",
@@ -322,7 +327,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/sleep", "internal/spelling"},
+			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/mcpresult", "internal/plainfile", "internal/sleep", "internal/spelling"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid",
@@ -331,7 +336,7 @@ func around() []Row {
 		},
 		{
 			Folder: "cmd",
-			Own:    []string{"internal/asked", "internal/child", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/sleep", "internal/spelling"},
+			Own:    []string{"internal/asked", "internal/child", "internal/reveal", "internal/linediff", "internal/mcpresult", "internal/plainfile", "internal/sleep", "internal/spelling"},
 			Public: true,
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",

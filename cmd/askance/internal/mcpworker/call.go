@@ -12,6 +12,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/toolimport"
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/internal/mcpresult"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -131,27 +132,19 @@ func (s *Server) run(ctx context.Context, n *session, tool string, t executor.Ta
 	return executor.Output{}, err
 }
 
-// answer is a result of tools/call, as the server wrote it.
-type answer struct {
-	Content    []message.RawJSON `json:"content"`
-	Structured message.RawJSON   `json:"structuredContent"`
-	IsError    bool              `json:"isError"`
-	Type       string            `json:"resultType"`
-}
-
 // readAnswer converts the server's answer.
 func readAnswer(r *jsonrpc.Response) (executor.Output, error) {
 	if r.Error != nil {
 		return executor.Output{}, fmt.Errorf("the MCP server answered with an error: %w", r.Error)
 	}
-	a, err := decodeAnswer(r.Result)
+	a, err := mcpresult.Read(r.Result, maxAnswer)
 	if err != nil { // it answered, so the tool may have run
 		return executor.Output{}, fmt.Errorf("%w: the answer of the MCP server cannot be read: %w", executor.ErrUnknownOutcome, err)
 	}
-	if a.Type != "" && a.Type != "complete" {
-		return executor.Output{}, fmt.Errorf("the MCP server asks for more than arguments (%.40s), and a worker cannot answer: use a tool that asks nothing", a.Type)
+	if a.NeedsInput() {
+		return executor.Output{}, errors.New("the MCP server asks for more than arguments, and a worker cannot answer: use a tool that asks nothing")
 	}
-	out := executor.Output{Content: message.List(a.blocks()...)}
+	out := executor.Output{Content: message.List(blocks(a)...)}
 	if a.IsError {
 		out.State = message.ToolResultError
 	}
@@ -171,19 +164,6 @@ var _ executor.Transport = gated{}
 // maxAnswer bounds the size of an answer; a result can hold much less.
 const maxAnswer = 16 * toolcall.MaxOutputBytes
 
-func decodeAnswer(data []byte) (answer, error) {
-	var a answer
-	if strictjson.KindOf(data) != "object" {
-		return a, errors.New("it is not an object")
-	}
-	err := strictjson.UnmarshalOpen(data, &a, strictjson.MaxBytes(maxAnswer))
-	if err != nil { // a text that is cut within a character does not make the outcome unknown
-		a = answer{}
-		err = strictjson.UnmarshalOpen(strictjson.RepairText(data), &a, strictjson.MaxBytes(maxAnswer))
-	}
-	return a, err
-}
-
 // content is a content block of any type.
 type content struct {
 	Type     string   `json:"type"`
@@ -201,9 +181,9 @@ type resource struct {
 	Blob string  `json:"blob"`
 }
 
-// blocks returns the blocks of the answer. Content without a matching block type becomes
+// blocks returns the blocks of an answer. Content without a matching block type becomes
 // text, as the server wrote it.
-func (a answer) blocks() []message.Block {
+func blocks(a mcpresult.Result) []message.Block {
 	var out []message.Block
 	structured := len(a.Structured) > 0 && strictjson.KindOf(a.Structured) != "null"
 	for _, raw := range a.Content {

@@ -34,7 +34,7 @@ func TestReadAnswer(t *testing.T) {
 			t.Errorf("%s: %s %s, %v; want %s %s", name, out.State, got, err, tt.state, tt.want)
 		}
 	}
-	for _, result := range []string{`null`, `{"content":"x"}`, `{"content":[],"content":[]}`} {
+	for _, result := range []string{`null`, `{"content":"x"}`, `{"content":[],"content":[]}`, `{"task":{"taskId":"1"}}`, `{"resultType":"task"}`} {
 		if _, err := readAnswer(&jsonrpc.Response{Result: []byte(result)}); !errors.Is(err, executor.ErrUnknownOutcome) {
 			t.Errorf("an answer that cannot be read: %v", err)
 		}
