@@ -420,8 +420,14 @@ const inputTime = 30 * time.Minute
 
 // askClient asks the client what the server wants to know.
 func (h *held) askClient(ctx context.Context, requests json.RawMessage, upstream string) (json.RawMessage, error) {
-	if p, send := askedBy(h); !p.modern {
+	p, send := askedBy(h)
+	if !p.modern {
 		return p.askAll(ctx, send, requests)
+	}
+	for _, m := range objectOf(requests) {
+		if err := p.checkAsk(objectOf(m.Value).text("method")); err != nil {
+			return nil, err
+		}
 	}
 	select {
 	case h.turn <- struct{}{}: // one question at a time

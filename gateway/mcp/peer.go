@@ -146,8 +146,22 @@ func (p *peer) level() json.RawMessage {
 	return p.loglvl
 }
 
+// neededFor are the capabilities of a client without which a server must not ask it.
+var neededFor = map[string]string{"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
+
+// checkAsk refuses a request of a server for which the client declares no capability.
+func (p *peer) checkAsk(method string) error {
+	if need := neededFor[method]; need != "" && !p.can(need) {
+		return &rpcError{code: codeNoMethod, text: "the client does not support " + method}
+	}
+	return nil
+}
+
 // ask sends a request to a legacy client and waits for its response.
 func (p *peer) ask(ctx context.Context, send func(*frame), method string, params json.RawMessage) (json.RawMessage, error) {
+	if err := p.checkAsk(method); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	p.nextAsk++
 	id := quote(fmt.Sprintf("askance-%d", p.nextAsk))

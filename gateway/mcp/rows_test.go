@@ -158,6 +158,22 @@ func TestInputWithinACall(t *testing.T) {
 	}
 }
 
+// A server that asks a client for what it does not support gets an error, and the client no request.
+func TestAskOfClientWithoutCapability(t *testing.T) {
+	for _, p := range pairs {
+		t.Run(p.client+" "+p.server, func(t *testing.T) {
+			c := newWorld(t).connect(p.server)
+			if p.client == "legacy" {
+				c.initialize(`{"roots":{}}`)
+			} else {
+				c.modern(`{"roots":{}}`)
+			}
+			id := c.start("tools/call", `{"name":"lookup","arguments":{"elicit":1}}`)
+			wants(t, c.read(), `"id":`+id+",", "the client does not support elicitation/create")
+		})
+	}
+}
+
 // If a client cancels, its approval request is interrupted.
 func TestCancel(t *testing.T) {
 	w := newWorld(t)

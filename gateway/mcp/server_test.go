@@ -62,6 +62,7 @@ func serverMain(era, ran string) {
 			ID     json.RawMessage
 			Method string
 			Result json.RawMessage
+			Error  json.RawMessage
 			Params struct {
 				Name, RequestState string
 				Arguments          json.RawMessage
@@ -83,7 +84,7 @@ func serverMain(era, ran string) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"both"}]}}`, id)
 			}
 		case m.Method == "": // the response to a request of this server
-			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, strings.Trim(string(m.ID), `"`), string(m.Result))
+			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, strings.Trim(string(m.ID), `"`), string(m.Result)+string(m.Error))
 		case m.Method == "initialize" && era == "legacy":
 			result(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fixture","version":"1"},"instructions":"be kind"}`)
 		case m.Method == "server/discover" && era == "modern":

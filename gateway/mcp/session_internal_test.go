@@ -61,7 +61,7 @@ func TestGoneClientIsNotAsked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gateway{peers: map[string]*peer{}}
-		p := g.newPeer("bot", false, legacyNewest, []byte("{}"), nil)
+		p := g.newPeer("bot", false, legacyNewest, []byte(`{"elicitation":{}}`), nil)
 		g.adopt(p)
 		p.out = func(*frame) { go g.retire(p) }
 		begun := time.Now()
@@ -211,7 +211,7 @@ func TestEndedSessionLeavesNoServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	p := g.newPeer("bot", false, legacyNewest, []byte("{}"), nil)
+	p := g.newPeer("bot", false, legacyNewest, []byte(`{"elicitation":{}}`), nil)
 	g.adopt(p)
 	p.retired = true // and what was open is closed
 	if r := p.accept(t.Context(), &exchange{peer: p, id: []byte("1"), method: "tools/list"}, &inflight{})(); r.result == nil {
