@@ -173,7 +173,12 @@ func fileText(kind, tool string, args arguments, name string) string {
 	if _, content := args.firstText("content", "contents", "text", "new_source"); content != "" && content != redacted {
 		text += " (" + count(strings.Count(strings.TrimSuffix(content, "\n"), "\n")+1, "line") + ")"
 	}
-	return withRest(text, args, append([]string{name}, contentNames...)...)
+	said := append([]string{name}, contentNames...)
+	edits, _ := strictjson.Items(args.find("edits"))
+	if files := filesOf(edits); slices.ContainsFunc(files, func(f string) bool { return f != path }) {
+		said = slices.DeleteFunc(said, func(n string) bool { return n == "edits" })
+	}
+	return withRest(text, args, said...)
 }
 
 // fetchText describes a request by method and address, with its other arguments.

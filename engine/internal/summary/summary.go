@@ -7,7 +7,9 @@
 package summary
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -22,6 +24,7 @@ import (
 const (
 	maxLine  = 120
 	maxValue = 40 // for one of several values
+	maxFiles = 75 // for the files of a list of edits
 )
 
 // Tool is what a summary needs to know about a tool. The zero value is an unknown tool.
@@ -143,11 +146,15 @@ func objectValue(raw []byte) string {
 	return sizeOnly(raw)
 }
 
-// listValue shows a short list of plain values, and the size of any other.
+// listValue shows a short list of plain values, the files of a list of edits, and the size of any
+// other.
 func listValue(raw []byte) string {
 	items, err := strictjson.Items(raw)
 	if err != nil {
 		return "?"
+	}
+	if files := filesOf(items); len(files) > 0 {
+		return listFiles(files)
 	}
 	var parts []string
 	for _, i := range items {
@@ -160,6 +167,41 @@ func listValue(raw []byte) string {
 		return text
 	}
 	return count(len(items), "item")
+}
+
+// filesOf returns the files that the items of a list name, each once, or nil if one of them names
+// none or several.
+func filesOf(items []strictjson.Member) (files []string) {
+	for _, i := range items {
+		members, err := strictjson.Members(i.Value)
+		file := ""
+		for _, n := range pathNames {
+			_, text := arguments(members).firstText(n)
+			if text != "" && file != "" && text != file {
+				return nil
+			}
+			file = cmp.Or(file, text)
+		}
+		if err != nil || file == "" {
+			return nil
+		}
+		if file = joinLines(file); !slices.Contains(files, file) {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// listFiles names as many files as the line has room for, and counts the others.
+func listFiles(files []string) string {
+	text := files[0]
+	for n, f := range files[1:] {
+		if utf8.RuneCountInString(text)+utf8.RuneCountInString(f) > maxFiles {
+			return text + " and " + count(len(files)-n-1, "more file")
+		}
+		text += ", " + f
+	}
+	return text
 }
 
 func count(n int, what string) string {
