@@ -364,7 +364,7 @@ func markup(revealed string) template.HTML {
 // and counts equal ones in a row.
 func prose(revealed string) template.HTML {
 	title := ` title="an invisible character, or one that looks like another"`
-	return template.HTML(oddMarks.ReplaceAllStringFunc(template.HTMLEscapeString(revealed), func(marks string) string { //nolint:gosec // all was escaped
+	return template.HTML(oddMarks.ReplaceAllStringFunc(template.HTMLEscapeString(joinEmoji(revealed)), func(marks string) string { //nolint:gosec // all was escaped
 		var b strings.Builder
 		b.WriteString("<mark" + title + ">")
 		title = "" // a text can have thousands of marks

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -313,4 +314,39 @@ func hunksOf(diff []change) (out []hunk) {
 		i = end
 	}
 	return out
+}
+
+// The marks of package reveal for the two invisible characters of emoji.
+const (
+	joiner   = "‹U+200D›"
+	selector = "‹U+FE0F›"
+)
+
+// textual are the characters of Unicode 15 that are text without a selector, and an emoji with one.
+const textual = `[©®‼⁉™ℹ↔-↙↩↪⌨⏏⏭-⏯⏱⏲⏸-⏺Ⓜ▪▫▶◀◻◼☀-☄☎☑☘☝☠☢☣☦☪☮☯☸-☺♀♂♟♠♣♥♦♨♻♾⚒⚔-⚗⚙⚛⚜⚠⚧⚰⚱⛈⛏⛑⛓⛩⛰⛱⛴⛷-⛹✂✈✉✌✍✏✒✔✖✝✡✳✴❄❇❣❤➡⤴⤵⬅-⬇〰〽㊗㊙🅰🅱🅾🅿🈂🈷🌡🌤-🌬🌶🍽🎖🎗🎙-🎛🎞🎟🏋-🏎🏔-🏟🏳🏵🏷🐿👁📽🕉🕊🕯🕰🕳-🕹🖇🖊-🖍🖐🖥🖨🖱🖲🖼🗂-🗄🗑-🗓🗜-🗞🗡🗣🗨🗯🗳🗺🛋🛍-🛏🛠-🛥🛩🛰🛳]`
+
+// joined matches the emoji that Unicode joins of several ones, and textual ones with a selector. J is
+// the joiner, V the selector and S a skin tone.
+//
+// Invariant: it matches no sequence that looks the same without its invisible characters.
+var joined = func() *regexp.Regexp {
+	const (
+		turned   = `(?:J➡V)?`
+		acting   = `(?:[⛹🏋🕵](?:V|S)|[🏃🏄🏊🏌👮👯👰👱👳👷💁💂💆💇🙅🙆🙇🙋🙍🙎🚣🚴🚵🚶🤦🤵🤷🤸🤹🤼🤽🤾🦸🦹🧍🧎🧏🧔🧖🧗🧘🧙🧚🧛🧜🧝🧞🧟]S?)J[♀♂]V` + turned
+		working  = `[👨👩🧑]S?J(?:[⚕⚖✈]V|[🌾🍳🍼🎓🎤🎨🏫🏭💻💼🔧🔬🚀🚒🦯🦰🦱🦲🦳🦼🦽]` + turned + `)`
+		families = `(?:👨J[👨👩]|👩J👩|👨|👩)J(?:👦(?:J👦)?|👧(?:J[👦👧])?)|🧑(?:J🧑)?J🧒(?:J🧒)?`
+		couples  = `👨J❤VJ(?:💋J)?👨|👩J❤VJ(?:💋J)?[👨👩]|🧑S?J🤝J🧑S?`
+		others   = `[🏃🚶🧎]S?J➡V|🧑S?J🎄|❤VJ[🔥🩹]|⛓VJ💥|🏳VJ(?:🌈|⚧V)|🏴J☠V|🐈J⬛|🐦J[⬛🔥]|🐕J🦺|🐻J❄V|👁VJ🗨V|🍄J🟫|🍋J🟩|😮J💨|😵J💫|😶J🌫V|🙂J[↔↕]V`
+	)
+	all := strings.NewReplacer("J", regexp.QuoteMeta(joiner), "V", regexp.QuoteMeta(selector), "S", `[🏻-🏿]`)
+	return regexp.MustCompile(all.Replace(acting + `|` + working + `|` + families + `|` + couples + `|` + others + `|` + textual + `V`))
+}()
+
+// joinEmoji puts the invisible characters of emoji back into a text of package reveal, where browsers
+// draw one picture from them. Terminals disagree on the width of such emoji, so they show the marks.
+func joinEmoji(revealed string) string {
+	if !strings.Contains(revealed, joiner) && !strings.Contains(revealed, selector) {
+		return revealed
+	}
+	return joined.ReplaceAllStringFunc(revealed, strings.NewReplacer(joiner, "\u200d", selector, "\ufe0f").Replace)
 }

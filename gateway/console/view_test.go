@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
@@ -279,6 +280,21 @@ func TestResultWithoutText(t *testing.T) {
 		c := &card{Call: &toolcall.Call{State: message.ToolCallFinished, Result: &message.ToolResultBlock{Output: output, State: message.ToolResultSuccess}}}
 		if c.addExecution(nil); c.Result != want || !c.ResultOK {
 			t.Errorf("the result is %q, want %q", c.Result, want)
+		}
+	}
+}
+
+// The invisible characters of an emoji are part of it; others are marked.
+func TestEmoji(t *testing.T) {
+	const zwj, vs = "\u200d", "\ufe0f"
+	for _, whole := range []string{"❤" + vs, "👩" + zwj + "💻", "👩🏽" + zwj + "⚕" + vs, "👨" + zwj + "👩" + zwj + "👧" + zwj + "👦", "🏳" + vs + zwj + "🌈", "🕵" + vs + zwj + "♀" + vs, "❤" + vs + zwj + "🔥", "👩" + zwj + "❤" + vs + zwj + "💋" + zwj + "👨", "<b>" + "☺" + vs + "</b>"} {
+		if got, want := string(markup(reveal.Text(whole))), template.HTMLEscapeString(whole); got != want {
+			t.Errorf("%+q is shown as %+q", whole, got)
+		}
+	}
+	for text, marks := range map[string]int{"a" + vs: 1, "🚀" + vs: 1, "1" + vs: 1, "❤" + vs + vs: 1, "🚀" + zwj + "🚀": 1, "👦" + zwj + "👦": 1, "a" + zwj + "b": 1, "👩" + zwj + zwj + "💻": 1, "👩" + zwj + "💻" + zwj: 1, "🏃" + vs + zwj + "♀" + vs: 2} {
+		if shown := string(markup(reveal.Text(text))); strings.Count(shown, "U+") != marks {
+			t.Errorf("%+q is shown as %s, want %d marks", text, shown, marks)
 		}
 	}
 }
