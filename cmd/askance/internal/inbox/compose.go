@@ -28,36 +28,43 @@ import (
 type composeScreen struct {
 	drafts []*draftResponse
 	bulk   *bulkScreen // that it belongs to, or nil
-	fields []field
+	fields []field[toolcall.Response]
 	at     int
 	area   *textarea.Model // instead of fields, for a result
 }
 
-type field struct {
+// field is an input line for a part of T.
+type field[T any] struct {
 	label string
 	must  bool
-	set   func(*toolcall.Response, string)
+	set   func(*T, string)
 	in    textinput.Model
+}
+
+func newField[T any](label string, limit int, set func(*T, string)) field[T] {
+	f := field[T]{label: label, set: set, in: newInput("> ", limit)}
+	f.in.Blur()
+	return f
 }
 
 func newCompose(drafts []*draftResponse) *composeScreen {
 	s := &composeScreen{drafts: drafts}
-	note := field{label: "Note for the next approver (optional)", set: func(resp *toolcall.Response, t string) { resp.Note = t }}
-	switch drafts[0].response.Kind {
+	add := func(label string, set func(*toolcall.Response, string)) {
+		s.fields = append(s.fields, newField(label, toolcall.MaxTextBytes/4, set))
+	}
+	switch kind := drafts[0].response.Kind; kind {
 	case toolcall.ResponseRespond:
 		a := newArea(toolcall.MaxOutputBytes / 4)
 		s.area = &a
 		return s
-	case toolcall.ResponseDelegate:
-		s.fields = []field{{label: "Delegate to", must: true, set: func(resp *toolcall.Response, t string) { resp.To = t }}, note}
-	case toolcall.ResponseSkip:
-		s.fields = []field{note}
+	case toolcall.ResponseDelegate, toolcall.ResponseSkip:
+		if kind == toolcall.ResponseDelegate {
+			add("Delegate to", func(resp *toolcall.Response, t string) { resp.To = t })
+			s.fields[0].must = true
+		}
+		add("Note for the next approver (optional)", func(resp *toolcall.Response, t string) { resp.Note = t })
 	default:
-		s.fields = []field{{label: "Feedback for the model (optional)", set: func(resp *toolcall.Response, t string) { resp.Feedback = t }}}
-	}
-	for i := range s.fields {
-		s.fields[i].in = newInput("> ", toolcall.MaxTextBytes/4)
-		s.fields[i].in.Blur()
+		add("Feedback for the model (optional)", func(resp *toolcall.Response, t string) { resp.Feedback = t })
 	}
 	s.fields[0].in.Focus()
 	return s

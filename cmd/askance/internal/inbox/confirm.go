@@ -208,16 +208,14 @@ func (d *draftResponse) askPreview(m *model) tea.Cmd {
 		} else if err == nil {
 			p.err = fmt.Errorf("the engine decided about %s", asked.Count(len(reply.Calls), "call"))
 		}
-		return func(m *model) tea.Cmd { d.takePreview(m, p); return nil }
+		return func(m *model) tea.Cmd {
+			d.preview = p
+			if s, ok := m.top().(*confirmScreen); ok && s.draft == d {
+				s.lines = nil
+			}
+			return nil
+		}
 	})
-}
-
-// takePreview stores the answer.
-func (d *draftResponse) takePreview(m *model, p *editPreview) {
-	d.preview = p
-	if s, ok := m.top().(*confirmScreen); ok && s.draft == d {
-		s.lines = nil
-	}
 }
 
 // refused says why the edit must not be sent; "" if it may be.
@@ -255,7 +253,9 @@ func (p *editPreview) lines(m *model) []string {
 	case api.EditAsks:
 		out = []string{m.out.Ask("asks again about the edited call: " + reveal.Line(p.reason()))}
 		if n := p.call.Needs; n != nil {
-			out = append(out, needsText(n)...)
+			for _, p := range n.Parts {
+				out = append(out, fmt.Sprintf("%d of %d from %s", p.Quorum-p.Missing, p.Quorum, asked.People(p.Users, p.Groups)))
+			}
 		}
 	case api.EditRefused:
 	}
@@ -264,15 +264,6 @@ func (p *editPreview) lines(m *model) []string {
 	}
 	for _, risk := range p.call.Risk {
 		out = append(out, m.out.Bad("risk: "+reveal.Line(risk)))
-	}
-	return out
-}
-
-// needsText says who would have to approve.
-func needsText(t *toolcall.Tally) []string {
-	out := make([]string, 0, len(t.Parts))
-	for _, p := range t.Parts {
-		out = append(out, fmt.Sprintf("%d of %d from %s", p.Quorum-p.Missing, p.Quorum, asked.People(p.Users, p.Groups)))
 	}
 	return out
 }

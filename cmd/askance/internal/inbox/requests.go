@@ -213,7 +213,6 @@ func matcher(filter string) func(*request) bool {
 	}
 }
 
-// searchText returns the text of a call that filters search.
 func searchText(c *toolcall.Call) string {
 	text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, asked.Title(c), c.Input}
 	if c.Request != nil {
@@ -309,7 +308,6 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 	return nil
 }
 
-// resultText returns what a finished call returned.
 func resultText(c *toolcall.Call) []string {
 	switch {
 	case c.Result != nil:

@@ -112,7 +112,6 @@ func (s *resolveScreen) send(m *model) tea.Cmd {
 	})
 }
 
-// take shows the reply.
 func (s *resolveScreen) take(m *model, c *toolcall.Call, err error) {
 	key := s.call.Key
 	delete(m.sending, key)
@@ -229,21 +228,16 @@ func (m *model) sent(d *draftResponse, bulk *bulkScreen, reply *toolcall.Call, e
 	if call == nil {
 		return nil // the call is looked up
 	}
-	if call.State != message.ToolCallAsking {
-		m.goOn(call.Key)
+	if call.State != message.ToolCallAsking { // the request no longer needs a response
+		if open, ok := m.top().(*detailScreen); ok && open.request == call.Key {
+			m.pop()
+		}
+		if m.list.at == call.Key {
+			m.list.onward(m, call.Key)
+		}
 	}
 	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(d.response, call))
 	return nil
-}
-
-// goOn leaves the screen of a request that no longer needs a response.
-func (m *model) goOn(k toolcall.Key) {
-	if d, ok := m.top().(*detailScreen); ok && d.request == k {
-		m.pop()
-	}
-	if m.list.at == k {
-		m.list.onward(m, k)
-	}
 }
 
 // Signer signs approvals with the person's own key.

@@ -96,7 +96,6 @@ type selection struct {
 	group  int
 }
 
-// newTable sorts and groups rows.
 func newTable(rows []*request, s selection) *table {
 	o := orders[s.order]
 	slices.SortFunc(rows, func(a, b *request) int {

@@ -29,15 +29,13 @@ func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
 	id := s.standing.ID
 	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {
 		r, err := engine.ShowStandingApproval(ctx, toolcall.ShowStandingApprovalRequest{V: 1, ID: id})
-		return func(*model) tea.Cmd { s.take(r, err); return nil }
+		return func(*model) tea.Cmd {
+			if err == nil && r.Standing != nil { // else the screen stays as it is
+				s.standing, s.uses = r.Standing, r.Uses
+			}
+			return nil
+		}
 	})
-}
-
-// take shows the reply. After an error the screen stays as it is.
-func (s *standingApprovalScreen) take(r toolcall.ShowStandingApprovalReply, err error) {
-	if err == nil && r.Standing != nil {
-		s.standing, s.uses = r.Standing, r.Uses
-	}
 }
 
 func (s *standingApprovalScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
@@ -213,7 +211,6 @@ func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
 	})
 }
 
-// take shows the reply.
 func (s *standingApprovalsScreen) take(all []*toolcall.StandingApproval, more bool, err error) {
 	s.trouble = err
 	if err != nil {

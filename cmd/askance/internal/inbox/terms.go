@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/bubbles/textinput"
 	tea "github.com/charmbracelet/bubbletea"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/terms"
@@ -23,14 +22,7 @@ type termsScreen struct {
 	detail *detailScreen
 	wish   wish
 	at     int // 0 is the scope, the fields follow
-	fields []termsField
-}
-
-// termsField is one input line.
-type termsField struct {
-	label string
-	set   func(*wish, string)
-	in    textinput.Model
+	fields []field[wish]
 }
 
 func newTerms(d *detailScreen) *termsScreen {
@@ -61,9 +53,8 @@ func contentText(content string) string {
 }
 
 func (s *termsScreen) add(label, value string, set func(*wish, string)) {
-	f := termsField{label: label, set: set, in: newInput("> ", toolcall.MaxStandingBytes)}
+	f := newField(label, toolcall.MaxStandingBytes, set)
 	f.in.SetValue(scrub(value))
-	f.in.Blur()
 	s.fields = append(s.fields, f)
 }
 
@@ -162,8 +153,8 @@ func (s *termsScreen) view(m *model, w, h int) (title string, body []string, key
 			at = len(body) - 1
 		}
 	}
-	if text := s.wish.bounds(); text != "" {
-		body = append(body, paintAll(m.out.Dim, wrap(text, w))...)
+	if s.wish.limits != nil {
+		body = append(body, paintAll(m.out.Dim, wrap("The rule permits a standing approval "+asked.Limits(s.wish.limits)+".", w))...)
 	}
 	if s.at == 0 {
 		keys = "space next scope  down next field  ctrl+s done  esc back"
@@ -227,7 +218,6 @@ func newWish(c *toolcall.Call) wish {
 	return w
 }
 
-// hasAny reports whether any offer is selected.
 func (w *wish) hasAny() bool {
 	return slices.ContainsFunc(w.offers, func(o offer) bool { return o.on })
 }
@@ -329,7 +319,6 @@ func (w *wish) lines() []string {
 	return out
 }
 
-// text returns the terms as typed.
 func (w *wish) text() string {
 	out := []string{"scope " + string(w.scope)}
 	for _, part := range [][2]string{{"until ", w.until}, {"uses ", w.uses}, {"budget ", w.budget}} {
@@ -338,14 +327,6 @@ func (w *wish) text() string {
 		}
 	}
 	return strings.Join(out, ", ")
-}
-
-// bounds says which standing approvals the rules that ask permit; "" if none sets limits.
-func (w *wish) bounds() string {
-	if w.limits == nil {
-		return ""
-	}
-	return "The rule permits a standing approval " + asked.Limits(w.limits) + "."
 }
 
 // termsText returns the standing approval as it will be sent.
