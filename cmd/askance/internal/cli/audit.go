@@ -322,7 +322,11 @@ its result says, or that the engine's clock was right.`,
 			if err != nil {
 				return err
 			}
-			checked, err := checkReceipt(env, args[0], set, retired)
+			b, err := readFile(env, "receipt", args[0], proof.MaxReceiptBytes)
+			if err != nil {
+				return err
+			}
+			checked, err := proof.CheckReceipt(b, set, retired)
 			if err != nil {
 				return err
 			}
@@ -332,14 +336,6 @@ its result says, or that the engine's clock was right.`,
 	env.cfg.bindAs(c, &env.cfg.Data, "data folder whose engine.pub is used without --key")
 	keys.flag(c)
 	return c
-}
-
-func checkReceipt(env *environment, path string, set toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
-	b, err := readFile(env, "receipt", path, proof.MaxReceiptBytes)
-	if err != nil {
-		return nil, err
-	}
-	return proof.CheckReceipt(b, set, retired)
 }
 
 func receiptText(out *term.Out, c *proof.Checked) string {
@@ -353,7 +349,11 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 		s.rowf("response", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
 	}
 	for _, g := range story.Grants {
-		s.rowf("grant", "attempt %d%s, signed by key %s", g.Attempt, approversText(out, g.Approvals), g.KeyID)
+		approved := ""
+		for _, by := range g.Approvals {
+			approved += ", approved by " + out.Who(term.SafeLine(asked.Actor(by.By)))
+		}
+		s.rowf("grant", "attempt %d%s, signed by key %s", g.Attempt, approved, g.KeyID)
 	}
 	for _, t := range story.Attempts {
 		if t.Worker != "" {
@@ -369,24 +369,10 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 		proved = fmt.Sprintf("Proved: the engine recorded exactly these steps in this order, %s of them redacted by rules.", fmt.Sprint(c.Redacted))
 	}
 	s.line(out.Good(proved))
-	for _, text := range unprovenTexts(c) {
-		s.line(fmt.Sprintf("%s %s", out.Dim("Not proved:"), text))
-	}
-	return s.String()
-}
-
-func approversText(out *term.Out, approvals []toolcall.Approval) string {
-	var b strings.Builder
-	for _, by := range approvals {
-		fmt.Fprintf(&b, ", approved by %s", out.Who(term.SafeLine(asked.Actor(by.By))))
-	}
-	return b.String()
-}
-
-func unprovenTexts(c *proof.Checked) []string {
-	var out []string
+	unproved := out.Dim("Not proved:")
 	if !c.Ended {
-		out = append(out, "how the call ended: it was still open.")
+		s.line(unproved + " how the call ended: it was still open.")
 	}
-	return append(out, "that the tool did what its result says, and that the engine's clock was right. The owner of an engine's private key, even of a retired one, can write any receipt.")
+	s.line(unproved + " that the tool did what its result says, and that the engine's clock was right. The owner of an engine's private key, even of a retired one, can write any receipt.")
+	return s.String()
 }

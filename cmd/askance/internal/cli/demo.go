@@ -157,7 +157,11 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 
 // showDemo plays the demo with a web console, which stays open afterwards if keep is set.
 func showDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Config, t teller, keep bool) error {
-	console, err := openDemoConsole(ctx, env, d.Node(), cfg)
+	n := d.Node()
+	console, err := web.Serve(ctx, web.Config{
+		Address: "127.0.0.1:0", Space: n.Gateway(), LinkKey: n.LinkKey(), User: userName(),
+		DefaultTokens: cfg.Dir.Tokens(), HasLogins: hasLogins(env, cfg.Dir), Version: cfg.Version, Log: env.log,
+	})
 	if err != nil {
 		return err
 	}
@@ -167,7 +171,7 @@ func showDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Conf
 		return err
 	}
 	defer func() { _ = forget() }() // commands try the address before they use it
-	if keep && wantsBrowser(env) {
+	if keep && env.isInteractive() && os.Getenv("CI") == "" && browser() != nil {
 		browsing, stop := context.WithCancel(ctx)
 		var wg sync.WaitGroup
 		defer wg.Wait()
@@ -190,7 +194,7 @@ func showDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Conf
 	select {
 	case err := <-console.Failed():
 		return err
-	case err := <-d.Node().Failed():
+	case err := <-n.Failed():
 		return fmt.Errorf("the engine stopped: %w", err)
 	case <-ctx.Done():
 		if err := context.Cause(ctx); !errors.Is(err, errSignal) {
@@ -198,18 +202,6 @@ func showDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Conf
 		}
 		return nil
 	}
-}
-
-func openDemoConsole(ctx context.Context, env *environment, n *node.Node, cfg demo.Config) (*web.Web, error) {
-	return web.Serve(ctx, web.Config{
-		Address: "127.0.0.1:0", Space: n.Gateway(), LinkKey: n.LinkKey(), User: userName(),
-		DefaultTokens: cfg.Dir.Tokens(), HasLogins: hasLogins(env, cfg.Dir), Version: cfg.Version, Log: env.log,
-	})
-}
-
-// wantsBrowser reports whether to open a browser: for a person at a terminal, never in CI.
-func wantsBrowser(env *environment) bool {
-	return env.isInteractive() && os.Getenv("CI") == "" && browser() != nil
 }
 
 // startBrowser opens the console; the story prints its address in any case.

@@ -178,7 +178,9 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	}
 	d.add("ready", levelOK, "the journal accepts new calls", "")
 	d.checkDurability(info)
-	d.checkAnchor(info)
+	if info.AnchorNew {
+		d.add("anchor", levelWarning, newAnchorText, "if the data folder is not new, find out who removed the file, run askance audit verify with an anchor that you kept (--anchor), then restart the engine")
+	}
 	if role == toolcall.RoleRuntime {
 		d.add("login", levelOK, env.cfg.As+" acts as runtime; the other checks need the login of a person", "for all checks, run askance doctor with the login of an auditor (askance creds add auditor NAME)")
 		return

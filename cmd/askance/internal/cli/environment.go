@@ -191,6 +191,18 @@ func (env *environment) confirm(ctx context.Context, title string, refused error
 	return err
 }
 
+// confirmUnless shows a text and asks the person, unless the flag --yes confirms the purpose.
+func confirmUnless(ctx context.Context, env *environment, yes bool, purpose, shown, title string) error {
+	if yes {
+		return nil
+	}
+	if !env.isInteractive() {
+		return usagef("not a terminal: pass --yes to %s", purpose)
+	}
+	env.notef("%s", shown)
+	return env.confirm(ctx, title, errAborted)
+}
+
 // The exit codes. They are a contract: scripts branch on them.
 const (
 	ExitOK          = 0

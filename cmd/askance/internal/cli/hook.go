@@ -256,7 +256,6 @@ settings.`,
 	return c
 }
 
-// settingsPath is the agent's settings file.
 func (i *installing) settingsPath(d dialect.Dialect) (string, error) {
 	switch {
 	case i.file != "":
@@ -347,14 +346,8 @@ func (i *installing) change(env *environment, c *cobra.Command, d dialect.Dialec
 		return env.print(map[string]any{"file": path, "changed": false}, "Nothing to change in "+term.SafeLine(path)+".\n")
 	}
 	diff := changedLines(before, after)
-	if !i.yes {
-		if !env.isInteractive() {
-			return usagef("not a terminal: pass --yes to write %s", path)
-		}
-		env.notef("%s\n%s", term.SafeLine(path), diff)
-		if err := env.confirm(c.Context(), "Write this?", errAborted); err != nil {
-			return err
-		}
+	if err := confirmUnless(c.Context(), env, i.yes, "write "+path, term.SafeLine(path)+"\n"+diff, "Write this?"); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write the settings of the agent: %w", err)

@@ -177,7 +177,10 @@ of the same file. The command changes nothing before you confirm.`,
 			if err != nil {
 				return err
 			}
-			by.Confirm = func(x *journal.Exam) error { return confirmLoss(c.Context(), env, x, yes) }
+			by.Confirm = func(x *journal.Exam) error {
+				return confirmUnless(c.Context(), env, yes, "accept the loss that "+commandLineFor(env, "journal check")+" shows",
+					examText(env.out, x), "Accept that these records are lost?")
+			}
 			done, err := d.AcceptLoss(c.Context(), by)
 			if err != nil {
 				return inUse(err, stopServe)
@@ -192,17 +195,6 @@ of the same file. The command changes nothing before you confirm.`,
 	f.StringVar(&by.Reason, "reason", "", "why the records are lost")
 	f.BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return c
-}
-
-func confirmLoss(ctx context.Context, env *environment, x *journal.Exam, yes bool) error {
-	if yes {
-		return nil
-	}
-	if !env.isInteractive() {
-		return usagef("not a terminal: pass --yes to accept the loss that %s shows", commandLineFor(env, "journal check"))
-	}
-	env.notef("%s", examText(env.out, x))
-	return env.confirm(ctx, "Accept that these records are lost?", errAborted)
 }
 
 func newJournalArchiveCommand(env *environment) *cobra.Command {

@@ -255,7 +255,8 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 	for i, c := range calls {
 		id := term.Clip(term.SafeName(ids[i]), 2*wideWidth)
 		agent := term.Clip(term.SafeName(c.Agent), nameWidth)
-		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(c.DecidingRule()), nameWidth)}
+		due, _ := c.Waiting(time.Now())
+		row := []string{id, statusOf(c), asked.Until(due.Ends, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(c.DecidingRule()), nameWidth)}
 		if ended {
 			row = append(row, term.Clip(asked.Deciders(c), nameWidth))
 		}
@@ -342,11 +343,6 @@ func statusOf(c *toolcall.Call) string {
 	}
 	word, _ := asked.Ended(c)
 	return strings.ToLower(word)
-}
-
-func dueText(c *toolcall.Call, now time.Time) string {
-	w, _ := c.Waiting(time.Now())
-	return asked.Until(w.Ends, now)
 }
 
 // A request is urgent or soon due if it has at most this time left.

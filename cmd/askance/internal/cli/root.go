@@ -145,7 +145,11 @@ Start with askance demo, or write the files of a project with askance init.`,
 		}
 	}
 	completeNames(env, c)
-	c.AddCommand(helpTopics()...)
+	c.AddCommand(
+		&cobra.Command{Use: "exit-codes", Short: "Meaning of the exit codes", Long: exitCodeHelp()},
+		&cobra.Command{Use: "settings", Short: "Reference of all settings", Long: settingsHelp()},
+		&cobra.Command{Use: "addresses", Short: "How to name a call", Long: addressHelp},
+	)
 	addShortNames(c)
 	refuseUnknownTopics(c)
 	return c
@@ -246,14 +250,6 @@ func (env *environment) prepare(c *cobra.Command) error {
 	}
 	warnOfVariables(env.log)
 	return nil
-}
-
-func helpTopics() []*cobra.Command {
-	return []*cobra.Command{
-		{Use: "exit-codes", Short: "Meaning of the exit codes", Long: exitCodeHelp()},
-		{Use: "settings", Short: "Reference of all settings", Long: settingsHelp()},
-		{Use: "addresses", Short: "How to name a call", Long: addressHelp},
-	}
 }
 
 // signalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second ends

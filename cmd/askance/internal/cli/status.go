@@ -278,9 +278,3 @@ func workersText(q toolcall.ActivityQueue, now time.Time) string {
 }
 
 const newAnchorText = "the journal had records but no anchor file when the engine started: only its checkpoints show an earlier loss"
-
-func (d *diagnosis) checkAnchor(info toolcall.InfoReply) {
-	if info.AnchorNew {
-		d.add("anchor", levelWarning, newAnchorText, "if the data folder is not new, find out who removed the file, run askance audit verify with an anchor that you kept (--anchor), then restart the engine")
-	}
-}

@@ -254,7 +254,8 @@ letters stay until askance webhooks drop.`,
 				err = d.CheckUnserved()
 			}
 			if err == nil {
-				err = confirmForget(ctx, env, d, yes)
+				err = confirmUnless(ctx, env, yes, "remove the destination and its undelivered messages",
+					undeliveredText(d, "were not delivered and will never be sent")+"\n", "Remove the destination "+d.Name+"?")
 			}
 			if err == nil {
 				err = journal.ForgetDestination(ctx, nc, space, name)
@@ -279,15 +280,4 @@ func undeliveredText(d journal.Destination, what string) string {
 		return "It received everything."
 	}
 	return "Messages about " + asked.Count(int(d.Waiting), "event record") + " " + what + "."
-}
-
-func confirmForget(ctx context.Context, env *environment, d journal.Destination, yes bool) error {
-	if yes {
-		return nil
-	}
-	if !env.isInteractive() {
-		return usagef("not a terminal: pass --yes to remove the destination and its undelivered messages")
-	}
-	env.notef("%s\n", undeliveredText(d, "were not delivered and will never be sent"))
-	return env.confirm(ctx, "Remove the destination "+d.Name+"?", errAborted)
 }
