@@ -3,6 +3,7 @@ package permission
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -121,7 +122,7 @@ type compiledRule struct {
 	message  *celrule.Program // nil: a standard text
 	pattern  Pattern          // nil: matches every call of the tool
 	server   string           // for undeclared tools: the server that their names must contain; "": any
-	broken   error            // the rule cannot be evaluated at all; only for session rules
+	broken   error            // the rule cannot be evaluated at all
 	reason   string           // why it applies, if it does
 	protects bool             // the rule is about another tool and protects files from this one
 }
@@ -208,14 +209,23 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 		slices.Sort(servers)
 		c.addFaultOf(ProblemTool, r, "tool_name", "no tool belongs to server "+display.Quoted(server), hint.DidYouMean(server, slices.Compact(servers)))
 	}
-	if !strict && r.Behavior != message.BehaviorAllow {
-		if cr := c.compileRule(r, nil); cr != nil {
-			cr.server = server
-			c.servers = append(c.servers, cr)
-		}
+	if r.Behavior == message.BehaviorAllow {
+		return out
+	}
+	before := len(c.problems)
+	cr := c.compileRule(r, nil)
+	if cr == nil && strict && len(out) > 0 { // it may need a schema or a kind, which only declared tools have
+		c.problems = c.problems[:before]
+		cr = &compiledRule{rule: r, reason: ruleReason(r), broken: errNoDefinition}
+	}
+	if cr != nil {
+		cr.server = server
+		c.servers = append(c.servers, cr)
 	}
 	return out
 }
+
+var errNoDefinition = errors.New("the rule needs the definition of the tool, which the tools file does not declare")
 
 // isNamedAfter reports whether an undeclared tool's name says that it belongs to the server. Deny
 // and ask rules rely on it, so it accepts every form in use.

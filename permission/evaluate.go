@@ -118,12 +118,12 @@ func (e *evaluation) traceMatch(r *compiledRule) (matched, failed bool) {
 }
 
 func (e *evaluation) matchRule(r *compiledRule) (matched, failed bool) {
+	if r.server != "" && !isNamedAfter(e.req.Tool, r.server) {
+		return false, false
+	}
 	if r.broken != nil {
 		e.addError(r.rule.Name, "rule_content", r.broken)
 		return false, true
-	}
-	if r.server != "" && !isNamedAfter(e.req.Tool, r.server) {
-		return false, false
 	}
 	if r.pattern == nil && r.when == nil {
 		return true, false

@@ -242,7 +242,7 @@ func runPolicyTest(ctx context.Context, env *environment, p policyTesting, args 
 func (s policySource) doubtTools(policy permission.Policy, r *suite.Report) {
 	for i, t := range policy.Tests {
 		if r.Results[i].Passed && !s.declares(policy, t.Call.Tool) {
-			r.Results[i].Doubts = append(r.Results[i].Doubts, "the tools file does not declare "+t.Call.Tool+", so only rules for any tool apply")
+			r.Results[i].Doubts = append(r.Results[i].Doubts, "the tools file does not declare "+t.Call.Tool+", so only rules for any tool and for its server apply")
 		}
 	}
 }

@@ -80,7 +80,7 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	if i := slices.IndexFunc(e.Errors, func(f permission.RuleError) bool { return f.Rule == "" && f.Field == "input" }); i >= 0 {
 		text, refused = "The engine refuses this call before it evaluates any rule.\n", e.Errors[i].Msg
 	} else if !s.declares(policy, req.Tool) {
-		refused = "the tools file does not declare " + req.Tool + didYouMean("", spelling.Nearest(req.Tool, toolNames(s.opts.Tools))) + "; if a runtime defines it, rules for any tool apply"
+		refused = "the tools file does not declare " + req.Tool + didYouMean("", spelling.Nearest(req.Tool, toolNames(s.opts.Tools))) + "; if a runtime defines it, rules for any tool and for its server apply"
 	}
 	if refused != "" { // before the policy decides
 		text = env.out.Bad("refused:") + " " + term.SafeLine(refused) + "\n" + text
