@@ -115,7 +115,7 @@ func core() []Row {
 			Own:    []string{"message", "message/api", "toolcall", "permission/shell", "internal/plainfile", "internal/spelling"},
 			Libraries: []string{
 				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
-				"golang.org/x/net/idna",
+				"golang.org/x/net/idna", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm",
 			},
 			Never: []string{"net", "net/http", "os/exec"},
 			Why:   "a decision depends only on the call and the rules; without an engine it can also judge a journal afterwards (message/api: the form in which it reports its status)",
@@ -129,7 +129,7 @@ func core() []Row {
 		{
 			Folder:    "permission/agentscope",
 			Own:       []string{"message", "toolcall", "permission", "permission/shell"},
-			Libraries: []string{"mvdan.cc/sh/v3", "golang.org/x/text/unicode/norm"},
+			Libraries: []string{"mvdan.cc/sh/v3"},
 			Never:     noIO,
 			Why:       "it reads AgentScope's tools call by call; its configuration follows links",
 		},

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/unicode/norm"
-
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/internal/paths"
 	"github.com/askance-dev/askance/permission/shell"
@@ -366,11 +364,9 @@ func (p places) isDeniedFolded(content, name string) (bool, error) {
 	return false, nil
 }
 
-// macPath returns the usual spelling of a folded path or content on macOS, whose file systems also
-// take composed and decomposed letters for the same.
+// macPath returns the usual spelling of a folded path or content on macOS.
 func macPath(p string) string {
-	p = onData.ReplaceAllString(norm.NFC.String(p), "/$1")
-	return inPrivate.ReplaceAllString(p, "$1")
+	return inPrivate.ReplaceAllString(onData.ReplaceAllString(p, "/$1"), "$1")
 }
 
 var (

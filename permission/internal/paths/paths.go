@@ -18,6 +18,9 @@ import (
 	"regexp"
 	"strings"
 
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -279,8 +282,8 @@ func IsForeign(p string) bool {
 }
 
 // Fold returns a common spelling of all texts that Windows, or a case-insensitive file system,
-// reads as the same path: cleaned, with slashes, in lower case, and without the drive, streams
-// (k:s), and dots and spaces at the ends of names. It is an error if the text does not determine
+// reads as the same path: cleaned, with slashes, in lower case, composed, and without the drive,
+// streams (k:s), and dots and spaces at the ends of names. It is an error if the text does not determine
 // the file.
 func Fold(p string) (string, error) {
 	if isFolded(p) {
@@ -361,8 +364,12 @@ func hasDrive(p string) bool {
 	return len(p) >= 2 && p[1] == ':' && (p[0]|0x20 >= 'a' && p[0]|0x20 <= 'z')
 }
 
-// foldCase goes through upper case, so that letters with two lower-case forms become equal.
-func foldCase(s string) string { return strings.ToLower(strings.ToUpper(s)) }
+// foldCase goes through upper case, so that letters with two lower-case forms become equal. As macOS
+// does, it also takes ß for ss, ligatures for their letters, and composed for decomposed letters.
+func foldCase(s string) string {
+	s = strings.ToLower(strings.ToUpper(s))
+	return norm.NFC.String(cases.Fold().String(norm.NFD.String(s)))
+}
 
 // isFolded quickly recognizes the common case: a path that Fold would not change.
 func isFolded(p string) bool {
