@@ -199,7 +199,7 @@ const maxYAMLDepth = 32
 const maxYAMLKeys = 2000
 
 // badShape returns the first token at which a file is nested too deeply, or has too many keys in
-// one mapping, for the parser; nil if there is none. On odd files it may count a level too many,
+// one mapping, for the parser, or that the lexer misread; nil if there is none. On odd files it may count a level too many,
 // but never one too few: columns of keys and dashes determine block levels, brackets determine flow
 // levels.
 func badShape(tokens token.Tokens) (at *token.Token, msg, hint string) {
@@ -207,6 +207,9 @@ func badShape(tokens token.Tokens) (at *token.Token, msg, hint string) {
 	keys := map[int]int{}
 	flow := 0
 	for _, t := range tokens {
+		if losesTab(t) {
+			return t, "contains a tab in a value without quotes", "write a space, or put the value in quotes"
+		}
 		opener, key := t, true
 		switch t.Type {
 		case token.SequenceStartType, token.MappingStartType:
@@ -240,6 +243,18 @@ func badShape(tokens token.Tokens) (at *token.Token, msg, hint string) {
 		}
 	}
 	return nil, "", ""
+}
+
+// losesTab reports whether the lexer dropped a tab from a value, as it does outside quotes and
+// blocks.
+func losesTab(t *token.Token) bool {
+	if !strings.Contains(strings.TrimSpace(t.Origin), "\t") || t.Type == token.CommentType || t.Indicator == token.QuotedScalarIndicator {
+		return false
+	}
+	for t = t.Prev; t != nil && t.Type == token.CommentType; {
+		t = t.Prev
+	}
+	return t == nil || t.Indicator != token.BlockScalarIndicator
 }
 
 func openBlock(open []int, col int) []int {
