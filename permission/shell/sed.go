@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -205,3 +207,92 @@ var (
 
 // sedRuns matches the flag e of s///, and a lone e, which runs what sed reads.
 var sedRuns = regexp.MustCompile(`(?:^|[;{}\n0-9$/!])[ \t]*e[ \t]*(?:[;}\n]|$)|[^\w\s\\][0-9gpIiMm]*e[0-9gpIiMmw]*[ \t]*(?:[;}\n]|$)`)
+
+// Files that perl and ruby edit in place.
+
+// inPlace, givesCode and editing match options of perl and ruby, onlyReplaces their code that runs no
+// text of the file: s/a/b/, tr/a/b/ and gsub(/a/, "b") with constants. keepsBackup matches an option of
+// sed, perl or ruby that says how the copy of an edited file is named.
+var (
+	inPlace      = regexp.MustCompile(`^-[acdlnpstuvwyTUSWX0-9]*i`)
+	givesCode    = regexp.MustCompile(`^-[lnpwsa0-9]*e$`)
+	editing      = regexp.MustCompile(`^-[lnpwsa0-9]*(i\S*|e|)$`)
+	keepsBackup  = regexp.MustCompile(`^(?:-[a-zA-Z0-9]*?i|--in-place=)(.+)$`)
+	onlyReplaces = regexp.MustCompile(`(?s)^(?:\s*(?:` + replacement("/") + `|` + replacement("|") + `|` + replacement("#") +
+		`|g?sub!?[ (](?:/` + constant("/") + `/|` + quoted + `|\d+), *(?:` + quoted + `|\d+)\)?)\s*(?:;|$))+$`)
+)
+
+// quoted matches a text of perl and ruby in which neither looks for variables or code.
+const quoted = `(?:"[^"\\$@#]*"|'[^'\\]*')`
+
+// constant matches a regular expression without variables and code up to a delimiter.
+func constant(end string) string { return `(?:[^` + end + `\\$@{]|\\.|\{\d+,?\d*\}|\$\))*\$?` }
+
+// replacement matches a replacement of perl with a delimiter, without code and with no more variables
+// than $1.
+func replacement(d string) string {
+	return `(?:s|tr|y)[` + d + `]` + constant(d) + `[` + d + `](?:[^` + d + `\\$@{\[]|\\.|\$\d)*[` + d + `][cdgimrsx]*`
+}
+
+// editsFiles reports whether perl or ruby edits files in place.
+func (c *Command) editsFiles() bool {
+	name, _ := c.program()
+	return (name == "perl" || name == "ruby") && slices.ContainsFunc(c.Argv[1:], func(w Word) bool { return inPlace.MatchString(w.Text) })
+}
+
+// addEdited adds the files that perl or ruby edits in place, and reports whether there are any.
+func addEdited(code []Word, targets map[string]bool) (edits bool) {
+	i := slices.IndexFunc(code, func(w Word) bool { return inPlace.MatchString(w.Text) })
+	if i < 0 {
+		return false
+	}
+	suffix := backupSuffix(code)
+	for j, file := range code[i+1:] { // perl -pi -e s/q/r/ s
+		if !strings.HasPrefix(file.Text, "-") && !givesCode.MatchString(code[i+j].Text) {
+			targets[path.Clean(file.Text)], edits = true, true
+			addBackup(file.Text, suffix, targets)
+		}
+	}
+	return edits
+}
+
+// beforeEdited returns how many arguments of perl or ruby are before the files that it only edits:
+// all, unless known options in front have -i and -e, with code that only replaces texts.
+func beforeEdited(words []Word) int {
+	edits, code := false, false
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		option := editing.FindStringSubmatch(w.Text)
+		switch {
+		case !w.Fixed || option == nil && (!edits || !code || strings.HasPrefix(w.Text, "-") && w.Text != "--"):
+			return len(words)
+		case option == nil:
+			return i
+		case option[1] == "e":
+			code = true
+			if i++; i < len(words) && (!words[i].Fixed || !onlyReplaces.MatchString(words[i].Text)) {
+				return len(words)
+			}
+		}
+		edits = edits || option[1] != "" && option[1] != "e"
+	}
+	return len(words)
+}
+
+// backupSuffix returns what an option such as sed -i.bak adds to the name of the copy of a file that
+// it edits, or "".
+func backupSuffix(options []Word) (suffix string) {
+	for _, o := range options {
+		if m := keepsBackup.FindStringSubmatch(o.Text); m != nil {
+			suffix = m[1]
+		}
+	}
+	return suffix
+}
+
+func addBackup(file, suffix string, targets map[string]bool) {
+	if suffix != "" {
+		targets[path.Clean(file+suffix)] = true
+		targets[strings.ReplaceAll(suffix, "*", path.Base(file))] = true
+	}
+}

@@ -85,12 +85,6 @@ func (f fileFinder) addAllSaved(writers []Command, targets map[string]bool) (kno
 	return known
 }
 
-// editsFiles reports whether perl or ruby edits files in place.
-func (c *Command) editsFiles() bool {
-	name, _ := c.program()
-	return (name == "perl" || name == "ruby") && slices.ContainsFunc(c.Argv[1:], func(w Word) bool { return inPlace.MatchString(w.Text) })
-}
-
 // maxTargets bounds the files that a line writes and that are searched for in what it
 // runs.
 const maxTargets = 64
@@ -182,6 +176,10 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 	case !savers[name] && !copies[name] && !holdsWord(words[:min(len(words), 2)], "cp"), readsScript[name] && !slices.ContainsFunc(words, func(w Word) bool { return scriptWrites.MatchString(w.Text) }):
 		return true
 	}
+	suffix := ""
+	if readsScript[name] {
+		suffix = backupSuffix(words)
+	}
 	for _, w := range words {
 		if !w.Fixed || w.Text == "" {
 			continue
@@ -192,6 +190,7 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 			}
 		}
 		targets[path.Base(w.Text)] = true
+		addBackup(w.Text, suffix, targets)
 	}
 	return name == "tee"
 }
@@ -199,15 +198,8 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 // addCoded adds the files that code may write, if the text has their names once more. It reports
 // whether there are none.
 func (f fileFinder) addCoded(code []Word, targets map[string]bool) bool {
-	known := true
-	for i, w := range code {
-		if inPlace.MatchString(w.Text) { // perl -pi -e s/q/r/ s
-			for j, file := range code[i+1:] {
-				if !strings.HasPrefix(file.Text, "-") && !givesCode.MatchString(code[i+j].Text) {
-					targets[path.Clean(file.Text)], known = true, false
-				}
-			}
-		}
+	known := !addEdited(code, targets)
+	for _, w := range code {
 		if !codeWrites.MatchString(w.Text) {
 			continue
 		}
@@ -224,31 +216,12 @@ func (f fileFinder) addCoded(code []Word, targets map[string]bool) bool {
 
 var savers = setOf("tee curl wget dd sed gsed awk gawk mawk nawk sort sponge split csplit script patch aria2c http https xh scp rsync sftp openssl gpg gpg2 uudecode xxd")
 
-// scriptWrites matches what writes a file in a script or an option of sed or awk, codeWrites calls
-// that write files in other code, inPlace, givesCode and editing options of perl and ruby, and
-// onlyReplaces their code that runs no text of the file: s/a/b/, tr/a/b/ and gsub(/a/, "b") with
-// constants.
+// scriptWrites matches what writes a file in a script or an option of sed or awk, and codeWrites calls
+// that write files in other code.
 var (
 	scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>|^-[a-zA-Z]*i|^--in-place`)
 	codeWrites   = regexp.MustCompile(`(?i)(?:open|write|save|dump|copy|rename|retrieve)\w*["'\]]*\s*[( ]|>`)
-	inPlace      = regexp.MustCompile(`^-[acdlnpstuvwyTUSWX0-9]*i`)
-	givesCode    = regexp.MustCompile(`^-[lnpwsa0-9]*e$`)
-	onlyReplaces = regexp.MustCompile(`(?s)^(?:\s*(?:` + replacement("/") + `|` + replacement("|") + `|` + replacement("#") +
-		`|g?sub!?[ (](?:/` + constant("/") + `/|` + quoted + `|\d+), *(?:` + quoted + `|\d+)\)?)\s*(?:;|$))+$`)
-	editing = regexp.MustCompile(`^-[lnpwsa0-9]*(i\S*|e|)$`)
 )
-
-// quoted matches a text of perl and ruby in which neither looks for variables or code.
-const quoted = `(?:"[^"\\$@#]*"|'[^'\\]*')`
-
-// constant matches a regular expression without variables and code up to a delimiter.
-func constant(end string) string { return `(?:[^` + end + `\\$@{]|\\.|\{\d+,?\d*\}|\$\))*\$?` }
-
-// replacement matches a replacement of perl with a delimiter, without code and with no more variables
-// than $1.
-func replacement(d string) string {
-	return `(?:s|tr|y)[` + d + `]` + constant(d) + `[` + d + `](?:[^` + d + `\\$@{\[]|\\.|\$\d)*[` + d + `][cdgimrsx]*`
-}
 
 // readsScript are the savers that take a script, in an argument or after -f.
 var readsScript = setOf("sed gsed awk gawk mawk nawk")
@@ -299,29 +272,6 @@ func (c *Command) runsOne(files map[string]bool) bool {
 		}
 	}
 	return false
-}
-
-// beforeEdited returns how many arguments of perl or ruby are before the files that it only edits:
-// all, unless known options in front have -i and -e, with code that only replaces texts.
-func beforeEdited(words []Word) int {
-	edits, code := false, false
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		option := editing.FindStringSubmatch(w.Text)
-		switch {
-		case !w.Fixed || option == nil && (!edits || !code || strings.HasPrefix(w.Text, "-") && w.Text != "--"):
-			return len(words)
-		case option == nil:
-			return i
-		case option[1] == "e":
-			code = true
-			if i++; i < len(words) && (!words[i].Fixed || !onlyReplaces.MatchString(words[i].Text)) {
-				return len(words)
-			}
-		}
-		edits = edits || option[1] != "" && option[1] != "e"
-	}
-	return len(words)
 }
 
 // unpackers write the files that an archive names, and decompressors one beside the archive: anyFile.
