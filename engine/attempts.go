@@ -157,11 +157,8 @@ func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked t
 	switch tally, err := at.currentKeys().Tally(c, revoked.At); {
 	case err == nil || tally.Agreed:
 	case errors.Is(err, message.ErrUnavailable): // another engine may know the key, so this one ends nothing
-		bad := message.AsError("", err)
-		if at.clocks.BlockByKey(c, err) {
-			bad.Code = message.CodeForbidden // so a worker takes other calls meanwhile
-		}
-		return revoked, "", bad
+		at.clocks.BlockByKey(c, err)
+		return revoked, "", err
 	default:
 		revoked.Reason = "an approval no longer counts: " + message.AsError("", err).What
 		return revoked, revoked.Reason, nil

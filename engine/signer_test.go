@@ -282,6 +282,7 @@ func TestSignatureEnds(t *testing.T) {
 // signedWorld has one call whose approval requires two signatures, and approvers whose keys change.
 type signedWorld struct {
 	*hours
+	tool engine.Tool
 	keys toolcall.ApproverKeys
 	call *toolcall.Call
 }
@@ -292,7 +293,12 @@ func approverKey(b byte) ed25519.PrivateKey {
 
 func newSignedWorld(t *testing.T) *signedWorld {
 	t.Helper()
-	w := &signedWorld{keys: toolcall.ApproverKeys{}, hours: &hours{T: t, journal: engine.NewMemory()}}
+	return newSignedWorldOf(t, remoteTool)
+}
+
+func newSignedWorldOf(t *testing.T, tool engine.Tool) *signedWorld {
+	t.Helper()
+	w := &signedWorld{tool: tool, keys: toolcall.ApproverKeys{}, hours: &hours{T: t, journal: engine.NewMemory()}}
 	for i, name := range []string{"ann", "bob", "cy"} {
 		w.give(name, byte(i+1))
 	}
@@ -303,7 +309,7 @@ func newSignedWorld(t *testing.T) *signedWorld {
 
 func (w *signedWorld) engineWith(keys func() toolcall.ApproverKeys) *engine.Engine {
 	w.opts = []engine.Option{engine.WithApproverKeys(keys)}
-	return w.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true, Quorum: 2}, nil)
+	return w.engine(w.tool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true, Quorum: 2}, nil)
 }
 
 func (w *signedWorld) give(name string, b byte) {
@@ -447,6 +453,30 @@ func TestRemovedApproverKey(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { f(newSignedWorld(t)) })
 		})
 	}
+}
+
+// A runtime that begins its own call is told to try again for as long as a key is unknown: it has only
+// this call to wait for, and a final error would leave it with an outcome that it cannot know.
+func TestExternalCallWithARemovedKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSignedWorldOf(t, engine.Tool{Placement: toolcall.PlaceExternal})
+		w.approve("ann", 1, message.ToolCallAsking)
+		w.approve("bob", 2, message.ToolCallSubmitted)
+		delete(w.keys, "bob")
+		for _, pause := range []time.Duration{time.Second, time.Minute, 5 * time.Minute} {
+			w.after(pause)
+			if err := w.begin(); !errors.Is(err, message.ErrUnavailable) {
+				t.Errorf("after %s: %v", pause, err)
+			}
+		}
+		w.give("bob", 2)
+		wantNoErr(t, w.begin())
+	})
+}
+
+func (w *signedWorld) begin() error {
+	_, err := w.as(toolcall.RoleRuntime, "bot").Begin(w.Context(), toolcall.BeginRequest{Key: key, Claim: "x"})
+	return err
 }
 
 // An engine whose directory is older than the signature refuses a start and ends nothing.

@@ -84,7 +84,7 @@ func (w *workers) decideStart(ctx context.Context, m *toolcall.Machine, by toolc
 	}
 	if c.Phase() == toolcall.PhaseQueued {
 		if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
-			return false, err
+			return false, w.forbidBlocked(c, err)
 		}
 	}
 	base := baseNow() // the reads above may have taken long
@@ -94,6 +94,17 @@ func (w *workers) decideStart(ctx context.Context, m *toolcall.Machine, by toolc
 	ev := toolcall.Started{Base: base, Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: w.toolNamed(c.Tool).Lease.Milliseconds()}
 	ev.Deadline = w.judge.Deadline(c, ev.At)
 	return true, m.Step(ev)
+}
+
+// forbidBlocked makes an error final while only people can end what prevents the start, so that the
+// worker takes other calls meanwhile. Its task comes back.
+func (w *workers) forbidBlocked(c *toolcall.Call, err error) error {
+	if !errors.Is(err, message.ErrUnavailable) || w.clocks.Mark(c).Blocked != toolcall.BlockedKey {
+		return err
+	}
+	bad := *message.AsError("", err)
+	bad.Code = message.CodeForbidden
+	return &bad
 }
 
 // isBehind reports whether a call was read as it was before a task. The worker would drop the task

@@ -63,14 +63,11 @@ func (k *Clocks) noteReading(r toolcall.ClockReading) {
 }
 
 // BlockByKey records that a call cannot start because this engine does not know the key of an
-// approval, and reports whether it did: not while the key may only be new.
-func (k *Clocks) BlockByKey(c *toolcall.Call, why error) bool {
-	now, n := time.Now(), len(c.Votes)
-	if n == 0 || now.Before(c.Votes[n-1].At.Add(toolcall.KeyLag)) {
-		return false
+// approval, unless the key may only be new.
+func (k *Clocks) BlockByKey(c *toolcall.Call, why error) {
+	if now, n := time.Now(), len(c.Votes); n > 0 && !now.Before(c.Votes[n-1].At.Add(toolcall.KeyLag)) {
+		k.blockCall(c.Key, blocked{kind: toolcall.BlockedKey, attempt: c.Attempt.Number, why: message.AsError("", why).What + ". " + keyHint, until: now.Add(2 * reportEvery)})
 	}
-	k.blockCall(c.Key, blocked{kind: toolcall.BlockedKey, attempt: c.Attempt.Number, why: message.AsError("", why).What + ". " + keyHint, until: now.Add(2 * reportEvery)})
-	return true
 }
 
 const keyHint = "Add the key to the directory of every engine, or revoke the call."
