@@ -37,7 +37,7 @@ var Glossary = []Term{
 	{"resolve", "an operator states the outcome of a call whose outcome is unknown", "toolcall.ResolveRequest", nil},
 	{"journal", "the stream that keeps everything", "bus/journal.Journal", nil},
 	{"event record", "one entry of the journal that changes an entity", "toolcall.EventRecord", []string{"fact", "facts"}},
-	{"entity", "what one compare-and-swap protects: a call, reply, session or standing approval", "bus.Entity", nil},
+	{"entity", "what one compare-and-swap protects: a call, reply, session, standing approval or budget", "bus.Entity", nil},
 	{"dead letter", "a message that was abandoned after its last retry", "toolcall.DeadLetter", []string{"bury", "buried", "dig"}},
 	{"space", "one tenant: a journal with its engines, keys and people", "toolcall.SpaceID", nil},
 }
