@@ -266,6 +266,8 @@ func beforeEdited(words []Word) int {
 		switch {
 		case !w.Fixed || option == nil && (!edits || !code || strings.HasPrefix(w.Text, "-") && w.Text != "--"):
 			return len(words)
+		case option == nil && slices.ContainsFunc(words[i:], func(w Word) bool { return strings.Contains(w.Text, "|") }): // perl runs 'sh x|'
+			return len(words)
 		case option == nil:
 			return i
 		case option[1] == "e":

@@ -263,7 +263,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	}
 	for i, w := range words {
 		switch {
-		case declares && c.setsFile(w.Text, files):
+		case declares && c.setsFile(w.Text, files), interpreters[name] && runsText.MatchString(w.Text) && !onlyReplaces.MatchString(w.Text) && mentionsFile(w.Text, files):
 			return true
 		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
 		case shells[name] && (hasShortOption(w.Text, 'c') || hasShortOption(c.Argv[i].Text, 'c') && isText(w.Text)): // its commands are looked at
@@ -272,6 +272,14 @@ func (c *Command) runsOne(files map[string]bool) bool {
 		}
 	}
 	return false
+}
+
+// runsText matches what starts a program from a text in code, and a file that perl takes for one: 'sh s|'.
+var runsText = regexp.MustCompile("system|exec|[pP]open|spawn|subprocess|child_process|getline|eval|`|[\"']\\s*\\||\\|\\s*[\"']|^\\||\\|\\s*$")
+
+// mentionsFile reports whether code names one of the files: os.system("sh s").
+func mentionsFile(code string, files map[string]bool) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(code, notInName), func(name string) bool { return isAmong(files, name) })
 }
 
 // unpackers write the files that an archive names, and decompressors one beside the archive: anyFile.
