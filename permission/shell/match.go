@@ -64,15 +64,16 @@ func hasPrefixWord(text, prefix string) bool {
 	return ok && (rest == "" || rest[0] == ' ')
 }
 
-type response uint8
+// certainty says whether a pattern is about a command.
+type certainty uint8
 
 const (
-	no response = iota
+	no certainty = iota
 	maybe
 	yes
 )
 
-func (p *Pattern) matchCommand(c *Command) response {
+func (p *Pattern) matchCommand(c *Command) certainty {
 	if len(c.Argv) == 0 {
 		return no
 	}
@@ -235,7 +236,7 @@ const (
 
 // matchAmong looks for the pattern's words in lists of words that may each begin a
 // command. It returns maybe if a limit kept it from looking far enough.
-func (p *Pattern) matchAmong(lists [][]Word) response {
+func (p *Pattern) matchAmong(lists [][]Word) certainty {
 	left := maxWindow
 	for _, words := range lists {
 		if p.matchesWithin(words, &left) {

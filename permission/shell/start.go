@@ -8,7 +8,7 @@ import (
 // sameStart reports whether a command begins with the tokens of a deny or ask rule:
 // word by word, or with the same program, sub-command and options in another order. "rm
 // -rf" is also rm -r x -f, and "git push" is also git -C d push.
-func sameStart(tokens []string, argv []Word) response {
+func sameStart(tokens []string, argv []Word) certainty {
 	if !argv[0].Fixed {
 		return argv[0].mayBe(tokens[0])
 	}
@@ -34,14 +34,14 @@ func sameStart(tokens []string, argv []Word) response {
 
 // mayBe reports whether the first argument that a word stands for, if any, can be the
 // token.
-func (w Word) mayBe(token string) response {
+func (w Word) mayBe(token string) certainty {
 	if len(w.head) <= len(token) && strings.EqualFold(token[:len(w.head)], w.head) || strings.Contains(w.Text, "/") {
 		return maybe
 	}
 	return no
 }
 
-func matchInOrder(tokens, args []Word) response {
+func matchInOrder(tokens, args []Word) certainty {
 	for i, t := range tokens {
 		switch {
 		case i == len(args):
@@ -100,7 +100,7 @@ func (p *parts) add(program, option string) {
 var oneDash = setOf("terraform tofu packer vault consul nomad")
 
 // matchNormal compares without regard to the order, in the form that form returns.
-func matchNormal(program string, tokens, args []Word, form func(string, []Word) []Word) response {
+func matchNormal(program string, tokens, args []Word, form func(string, []Word) []Word) certainty {
 	want, have := splitParts(program, form(program, tokens)), splitParts(program, form(program, args))
 	options := have.hasOptions(program, want)
 	operands := have.hasOperands(program, want)
@@ -154,7 +154,7 @@ func (p parts) hasLongOption(long string) bool {
 // options between them. Operands right after an option may be its value and can be
 // skipped. If the first wanted operand follows an option, it may be anywhere: curl x -X
 // POST.
-func (p parts) hasOperands(program string, want parts) response {
+func (p parts) hasOperands(program string, want parts) certainty {
 	if len(want.operands) == 0 {
 		return yes
 	}
@@ -174,7 +174,7 @@ func (p parts) hasOperands(program string, want parts) response {
 	return best
 }
 
-func (p parts) from(program string, i int, want []string) response {
+func (p parts) from(program string, i int, want []string) certainty {
 	for first := i; len(want) > 0; i++ {
 		switch {
 		case p.unknown >= 0 && i >= p.unknown:
@@ -196,7 +196,7 @@ func (p parts) from(program string, i int, want []string) response {
 // anyOrder are programs for which the order of operands does not matter.
 var anyOrder = setOf("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr make mvn gradle gradlew ninja rake")
 
-func (p parts) hasOption(program string, want []string) response {
+func (p parts) hasOption(program string, want []string) certainty {
 	for _, w := range want {
 		if !slices.ContainsFunc(p.operands, func(have string) bool { return sameOperand(program, have, w) }) {
 			if p.unknown >= 0 {
