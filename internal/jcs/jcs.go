@@ -83,8 +83,8 @@ func Equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
-	x, okX := reordered(a)
-	y, okY := reordered(b)
+	x, okX := decodeInOrder(a)
+	y, okY := decodeInOrder(b)
 	for okX && okY {
 		p, errP := x.ReadToken()
 		q, errQ := y.ReadToken()
@@ -98,9 +98,9 @@ func Equal(a, b []byte) bool {
 	return false
 }
 
-// reordered reads data with its members in canonical order and its numbers as written. It returns
+// decodeInOrder reads data with its members in canonical order and its numbers as written. It returns
 // false if data has no canonical order.
-func reordered(data []byte) (*jsontext.Decoder, bool) {
+func decodeInOrder(data []byte) (*jsontext.Decoder, bool) {
 	if strictjson.Bounds(data, strictjson.MaxBytes(math.MaxInt), strictjson.MaxDepth(MaxDepth)) != nil {
 		return nil, false
 	}
@@ -171,7 +171,7 @@ func checkNumbers(data []byte) error {
 			return nil
 		case err != nil:
 			return strictjson.Within(err, "canonicalize", "", 0)
-		case tok.Kind() == '0' && !exact(tok.String()):
+		case tok.Kind() == '0' && !isExact(tok.String()):
 			return &strictjson.Error{
 				Op:     "canonicalize",
 				Path:   string(dec.StackPointer()),
@@ -182,9 +182,9 @@ func checkNumbers(data []byte) error {
 	}
 }
 
-// exact reports whether the canonical form keeps the number: an integer as the same integer,
+// isExact reports whether the canonical form keeps the number: an integer as the same integer,
 // any other number as a finite double that is zero only if the number is.
-func exact(text string) bool {
+func isExact(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return false // out of range

@@ -141,7 +141,7 @@ func (m *Msg) addURLs(raw message.RawJSON) error {
 		m.Content = List(&TextBlock{Text: m.Content.Text})
 	}
 	for _, u := range urls {
-		m.Content.Blocks = append(m.Content.Blocks, &MediaBlock{Kind: kindOf(guess(u, "")), URL: u})
+		m.Content.Blocks = append(m.Content.Blocks, &MediaBlock{Kind: kindOf(guessMediaType(u, "")), URL: u})
 	}
 	return nil
 }

@@ -266,7 +266,7 @@ func (s *splitter) keepUnknown(b *message.UnknownBlock) []Block {
 func (s *splitter) media(b *message.DataBlock) Block {
 	switch src := b.Source.(type) {
 	case *message.URLSource:
-		if guess(src.URL, kindOf(src.MediaType)) != src.MediaType || b.Name != nil && *b.Name != lastPart(src.URL) {
+		if guessMediaType(src.URL, kindOf(src.MediaType)) != src.MediaType || b.Name != nil && *b.Name != lastPart(src.URL) {
 			s.c.reportLoss(rowData, s.m.ID, "media_type and name of "+src.URL)
 		}
 		return &MediaBlock{Kind: kindOf(src.MediaType), URL: src.URL}

@@ -170,9 +170,9 @@ var types = map[string]string{
 	".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }
 
-// guess returns the media type of what a URL in a block of that kind points to. The
+// guessMediaType returns the media type of what a URL in a block of that kind points to. The
 // type always belongs to the kind, so kindOf gives the kind again; kind "" is any.
-func guess(url string, kind BlockType) string {
+func guessMediaType(url string, kind BlockType) string {
 	t := types[strings.ToLower(path.Ext(lastPart(url)))]
 	switch {
 	case kind == "" || kind == BlockFile && kindOf(t) == BlockFile:
@@ -203,8 +203,8 @@ func lastPart(url string) string {
 	return url[strings.LastIndexByte(url, '/')+1:]
 }
 
-// inline reads a data: URL with base64.
-func inline(url string) (*message.Base64Source, bool) {
+// readDataURL reads a data: URL with base64.
+func readDataURL(url string) (*message.Base64Source, bool) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {
 		return nil, false

@@ -370,14 +370,14 @@ func (j *joiner) data(m *Msg, b *MediaBlock, id string) message.Block {
 		d.Source = &message.Base64Source{Data: b.Data, MediaType: b.MediaType}
 		return d
 	}
-	if src, ok := inline(b.URL); ok {
+	if src, ok := readDataURL(b.URL); ok {
 		if kindOf(src.MediaType) != b.Kind {
 			j.c.reportLoss(rowMediaType, m.ID, "that "+src.MediaType+" was shown as "+string(b.Kind))
 		}
 		d.Source = src
 		return d
 	}
-	src, err := message.NewURLSource(b.URL, guess(b.URL, b.Kind))
+	src, err := message.NewURLSource(b.URL, guessMediaType(b.URL, b.Kind))
 	if err != nil {
 		j.c.reportLoss(rowURL, m.ID, "that "+b.URL+" is an "+string(b.Kind))
 		return &message.TextBlock{Text: b.URL, ID: id, CreatedAt: at, FinishedAt: &at}
