@@ -114,11 +114,11 @@ func CheckOutboxName(name string) error {
 	return nil
 }
 
-// Follow delivers the event records written since the destination was first
-// followed, in order except for repeated ones, until ctx ends and every f has
-// returned; it returns the cause. f runs in up to 64 goroutines and must call Done
-// or Again for each delivery. NATS forgets a destination that no process has served for
-// thirty days. One whose consumer was deleted goes on where it was known to be.
+// Follow delivers the event records written since the destination was first followed, in order except
+// for repeated ones, until ctx ends and every f has returned; it returns the cause. f runs in up to 64
+// goroutines and must call Done or Again for each delivery. NATS forgets a destination that no process
+// has served for thirty days. One whose consumer was deleted continues after its last noted place. If
+// the consumer is not of a destination, Follow returns ErrForeignStream.
 func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	const op = "follow the journal for a destination"
 	if err := CheckOutboxName(name); err != nil {

@@ -156,7 +156,7 @@ func noted(t *testing.T, b *bustest.Bus, seq uint64) jetstream.KeyValue {
 	}
 }
 
-// A destination whose consumer was deleted goes on where it was, also in another process.
+// A destination whose consumer was deleted continues where it was, also in another process.
 func TestOutboxWithoutItsConsumer(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
