@@ -85,8 +85,8 @@ class AsyncGate:
         """Propose the calls of one model response together; yield each outcome as soon as it is decided.
 
         Run and report each before you take the next, or in a task: a later call can wait for the result of an
-        earlier one. ``timeout`` is for all of them together; to begin a call, the time between two outcomes that
-        you use does not count.
+        earlier one. ``timeout`` is for all of them together. The time that you use between two outcomes counts for
+        the decisions, and not for the request that begins the next call.
         """
         clock, deadline = self.core.requests.clock, self.core.requests.deadline(timeout)
         calls = await self._drive(self.core.start(proposals, deadline))

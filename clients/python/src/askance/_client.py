@@ -83,7 +83,7 @@ class Gate:
         """Propose the calls of one model response together; yield the outcomes in order, each when it is decided.
 
         Run and report each before you take the next: a later call can wait for the result of an earlier one.
-        ``timeout`` is for all of them together, without the time between two outcomes that you use.
+        ``timeout`` is for all of them together. The time that you use between two outcomes does not count.
         """
         deadline = self.core.requests.deadline(timeout)
         return self._settle(self._drive(self.core.start(proposals, deadline)), timeout, deadline)
