@@ -380,7 +380,7 @@ func (r runFinder) checkCode(cmd Command, name string) {
 
 // codeRuns matches what starts programs in code. If an interpreter also reads input,
 // the input may say what is started.
-var codeRuns = regexp.MustCompile("system|exec|popen|Popen|spawn|subprocess|child_process|getline|eval|`|\\|")
+var codeRuns = regexp.MustCompile(startsPrograms + `|\|`)
 
 // RunsCode reports whether a program runs a text among its arguments, or what it reads.
 func RunsCode(program string) bool {

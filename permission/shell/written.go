@@ -274,8 +274,11 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	return false
 }
 
-// runsText matches what starts a program from a text in code, and a file that perl takes for one: 'sh s|'.
-var runsText = regexp.MustCompile("system|exec|[pP]open|spawn|subprocess|child_process|getline|eval|`|[\"']\\s*\\||\\|\\s*[\"']|^\\||\\|\\s*$")
+// startsPrograms matches what starts programs in code, and runsText also the pipes of awk and perl,
+// which takes the argument 'sh s|' for a command.
+const startsPrograms = "system|exec|[pP]open|spawn|subprocess|child_process|getline|eval|`"
+
+var runsText = regexp.MustCompile(startsPrograms + `|["']\s*\||\|\s*["']|^\||\|\s*$`)
 
 // mentionsFile reports whether code names one of the files: os.system("sh s").
 func mentionsFile(code string, files map[string]bool) bool {
