@@ -102,6 +102,14 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// The {} of a proxy is no reply to a heartbeat: it would renew a lease that the engine has ended.
+func TestHeartbeatOfAProxy(t *testing.T) {
+	tr := transport(t, body(200, "application/json", `{}`))
+	if rep, err := tr.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Attempt: 1}); err == nil {
+		t.Errorf("Heartbeat = %+v", rep)
+	}
+}
+
 // A token that the server refuses ends a waiting worker, and the token is read again for each
 // request.
 func TestToken(t *testing.T) {
@@ -112,7 +120,7 @@ func TestToken(t *testing.T) {
 			problem(401, message.CodeForbidden)(w, r)
 			return
 		}
-		body(200, "application/json", `{"cancel":true}`)(w, r)
+		body(200, "application/json", `{"cancel":true,"at":"2026-01-01T00:00:00Z"}`)(w, r)
 	}))
 	t.Cleanup(srv.Close)
 	has, broken := "first", error(nil)
@@ -148,7 +156,7 @@ func TestReplacedToken(t *testing.T) {
 			if used == refused {
 				problem(status, message.CodeForbidden)(w, r)
 			} else {
-				body(200, "application/json", `{"state":"finished"}`)(w, r)
+				body(200, "application/json", `{"state":"finished","at":"2026-01-01T00:00:00Z"}`)(w, r)
 			}
 			return w.Result()
 		}),
@@ -188,7 +196,7 @@ func TestEndForgetsTheToken(t *testing.T) {
 		Transport: roundTrip(func(r *http.Request) *http.Response {
 			w := httptest.NewRecorder()
 			used = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-			reply := `{}`
+			reply := `{"at":"2026-01-01T00:00:00Z"}`
 			if r.URL.Path == "/v1/work/next" {
 				reply = `{"tasks":[{"task":"t1","record":` + string(record) + `}]}`
 			}

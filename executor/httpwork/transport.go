@@ -313,6 +313,10 @@ func checkReply(reply any) error {
 		if r.State == "" {
 			return errors.New("it has no state")
 		}
+	case toolcall.HeartbeatReply: // an answer renews the lease
+		if r.At.IsZero() {
+			return errors.New("it has no time")
+		}
 	case toolcall.NextTasksReply:
 		if r.Tasks == nil {
 			return errors.New("it has no tasks")
