@@ -49,7 +49,10 @@ func TestUnreadableServer(t *testing.T) {
 func TestAnswerThatIsNoResult(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{"legacy", "modern"} {
-		for how, says := range map[string]string{"null": "outcome unknown", "listless": "outcome unknown", "errand": "outcome unknown", "cut": "cut \uFFFD"} {
+		for how, says := range map[string]string{
+			"null": "outcome unknown", "listless": "outcome unknown", "errand": "outcome unknown", "plain": "outcome unknown",
+			"both": "no error", "codeless": `"code":-32603,"message":"boom"`, "cut": "cut \uFFFD",
+		} {
 			w := newWorld(t)
 			c := w.connect(era)
 			c.initialize("{}")

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,10 +56,14 @@ func parseFrame(data []byte) (*frame, error) {
 		case "result":
 			f.result = value
 		case "error":
-			f.fault = value
+			if f.fault = value; string(value) == "null" { // older revisions of JSON-RPC write it next to a result
+				f.fault = nil
+			}
 		}
 	}
 	switch {
+	case f.fault != nil && strictjson.KindOf(f.fault) != "object":
+		return nil, errors.New("error is not an object")
 	case f.method == "" && f.result == nil && f.fault == nil:
 		return nil, errors.New("neither a request nor a response")
 	case f.method != "" && f.params != nil && strictjson.KindOf(f.params) != "object":
@@ -270,9 +275,13 @@ func (e *rpcError) bytes() json.RawMessage {
 	return o.bytes()
 }
 
+// readError reads an error object. A client would drop one that has no code or no message.
 func readError(raw json.RawMessage) *rpcError {
 	o := objectOf(raw)
-	code, _ := strconv.Atoi(string(o.get("code"))) // what is not a number is 0
+	code, err := strconv.Atoi(string(o.get("code")))
+	if text := o.get("message"); err != nil || strictjson.KindOf(text) != "string" {
+		return &rpcError{code: codeInternal, text: cmp.Or(o.text("message"), "the error has no message"), data: o.get("data")}
+	}
 	return &rpcError{code: code, text: o.text("message"), data: o.get("data"), raw: raw}
 }
 

@@ -111,6 +111,12 @@ func serverMain(era, ran string) {
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]},"result":{"content":[]}}`, m.ID)
 			case strings.Contains(arguments, "cut"):
 				result(`{"content":[{"type":"text","text":"cut \ud83d"}]}`)
+			case strings.Contains(arguments, "both"):
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"no error"}]},"error":null}`, m.ID)
+			case strings.Contains(arguments, "codeless"):
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"message":"boom"}}`, m.ID)
+			case strings.Contains(arguments, "plain"):
+				say(`{"jsonrpc":"2.0","id":%s,"error":"boom"}`, m.ID)
 			case strings.Contains(arguments, "errand"):
 				result(`{"task":{"taskId":"1","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null}}`)
 			case strings.Contains(arguments, "null"):
