@@ -165,7 +165,7 @@ func (g *Gateway) restore(p *peer, call *toolcall.Call) (*held, error) {
 	arguments := json.RawMessage(call.Input)
 	h := &held{
 		g: g, key: call.Key, peer: p, principal: p.principal, params: object{{Name: "name", Value: quote(inner)}, {Name: "arguments", Value: arguments}},
-		arguments: arguments, created: call.ProposedAt, changed: make(chan struct{}), wanted: true, call: call,
+		arguments: arguments, created: call.ProposedAt, changed: make(chan struct{}), wanted: true, call: call, unknown: call.Blocked != toolcall.NotBlocked,
 		tool: &tool{up: up, name: inner},
 	}
 	if call.Open() {
@@ -346,9 +346,14 @@ func (h *held) leave(ctx context.Context, x *exchange) {
 	}
 }
 
-// cancel interrupts a call that has not reached the upstream, or else cancels it there.
+// cancel interrupts a call that has not reached the upstream, or else cancels it there. A call whose
+// outcome is unknown stays so: an interruption would say that it did not happen.
 func (h *held) cancel() {
 	h.mu.Lock()
+	if h.unknown {
+		h.mu.Unlock()
+		return
+	}
 	stop := h.stop
 	h.wanted = false
 	h.mu.Unlock()

@@ -121,11 +121,15 @@ func (e *exchange) handleTask(ctx context.Context) (json.RawMessage, error) {
 
 func (p *peer) cancelTask(h *held) (json.RawMessage, error) {
 	h.mu.Lock()
-	ended := h.outcome != nil
+	ended, unknown := h.outcome != nil, h.unknown
 	h.mu.Unlock()
-	if !ended {
+	switch {
+	case !ended && !unknown:
 		h.cancel()
-	} else if !p.modern {
+	case p.modern:
+	case unknown:
+		return nil, badParams("the task may have happened, and only an operator can resolve it")
+	default:
 		return nil, badParams("the task has ended")
 	}
 	if p.modern {

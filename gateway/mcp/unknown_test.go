@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -81,6 +82,28 @@ func TestBlockedCallDoesNotRun(t *testing.T) {
 		if call, n := w.only(), w.runs(); call.Blocked != toolcall.BlockedUnknown || n != 0 {
 			t.Errorf("the call is %s %s and ran %d times", call.Phase(), call.Blocked, n)
 		}
+	}
+}
+
+// A client cannot cancel a call whose outcome is unknown: it would count as one that did not happen.
+func TestCancelOfUnknown(t *testing.T) {
+	w := newWorld(t)
+	first := w.connect("legacy")
+	first.initialize(`{"tasks":{}}`)
+	_, id, _ := strings.Cut(first.ask("tools/call", `{"name":"lookup","arguments":{"null":1},"task":{}}`), `"taskId":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	task := `{"taskId":"` + id + `"}`
+	until(t, "the outcome is unknown", func() bool { return strings.Contains(first.ask("tasks/get", task), "unknown") })
+	until(t, "the call is blocked", func() bool { return w.only().Blocked == toolcall.BlockedUnknown })
+	second := w.connect("legacy")
+	second.initialize(`{"tasks":{}}`)
+	wants(t, second.ask("tasks/get", task), `"status":"working"`, "unknown")
+	for _, c := range []*client{first, second} {
+		wants(t, c.ask("tasks/cancel", task), `"code":-32602`, "only an operator")
+		c.stop()
+	}
+	if call := w.only(); call.Blocked != toolcall.BlockedUnknown {
+		t.Errorf("the call is %s, ended by %s", call.Phase(), call.Cause)
 	}
 }
 
