@@ -358,6 +358,7 @@ export class Worker {
     for (let pause = 100; ; pause = Math.min(2 * pause, returnDelay)) {
       try {
         const reply = await this.#transport.call<ResultReply>("sendResult", { body, retryFor: 0 });
+        if (!reply.state) throw new Error("the reply is not from askance"); // {} of a proxy
         if (!reply.stored) this.#log(`the result of the call ${own.tool_call_id} came too late and does not count`);
         return;
       } catch (err) {

@@ -198,6 +198,14 @@ test("a heartbeat that gets no reply delays no other", { timeout: 30_000 }, asyn
   }) });
 });
 
+test("the {} of a proxy is no reply: the result is sent again", async () => {
+  let lost = 0;
+  await working([{ name: "job", run: () => "ok" }], async () => {
+    const call = await finished(await propose("proxy", "job"));
+    assert.deepEqual([call.result?.output, call.attempt?.number, lost], ["ok", 1, 2]);
+  }, { fetch: changed((operation, send) => (operation === "result" && ++lost < 2 ? Promise.resolve(Response.json({})) : send())) });
+});
+
 test("the time until the deadline is the engine's, and can be longer than a timer", async () => {
   let sent = () => {};
   const run = (_: never, { signal, progress }: Task) => new Promise((resolve, reject) => {

@@ -229,7 +229,10 @@ class Attempt:
         tries = 0
         while True:
             try:
-                return await self.worker.post(what, operation, body)
+                reply = await self.worker.post(what, operation, body)
+                if operation != "result" or reply.get("state"):
+                    return reply
+                log.warning("%s: the reply is not from askance; sending it again", what)  # {} of a proxy
             except AskanceError as err:
                 if once or err.code in GONE | NOT_OURS:
                     raise
