@@ -112,6 +112,10 @@ func readMCP(members []strictjson.Member) (*Definition, error) {
 			d.Schema = m.Value
 		case "annotations":
 			err = d.readAnnotations(m.Value)
+		case "execution":
+			if execution, _ := strictjson.Members(m.Value); strictjson.TextMember(execution, "taskSupport") == "required" { // of another value nothing is used
+				d.Notes = append(d.Notes, "the server runs it only as a task: each call of a worker will fail")
+			}
 		default:
 			d.Notes = append(d.Notes, "ignored: "+m.Name)
 		}

@@ -23,6 +23,20 @@ func TestReadRefusesYAMLAliases(t *testing.T) {
 	}
 }
 
+// Who reviews the file sees that no worker can run a tool: its server demands a task.
+func TestToolThatIsATask(t *testing.T) {
+	for support, noted := range map[string]bool{"required": true, "optional": false} {
+		found, err := toolimport.Read([]byte(`{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"` + support + `"}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, _, err := found.Write(toolimport.Options{Source: "test", Placement: toolcall.PlaceRemote})
+		if err != nil || strings.Contains(string(file), "# the server runs it only as a task") != noted {
+			t.Errorf("%s: %v\n%s", support, err, file)
+		}
+	}
+}
+
 // A damaged document that Read accepts is written as a file with the same meaning, or refused.
 func TestReadDamagedDocuments(t *testing.T) {
 	files, err := filepath.Glob("../cli/testdata/import/*")
