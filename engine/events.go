@@ -184,11 +184,11 @@ func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.Even
 	if rec.Record == nil {
 		return nil
 	}
-	record := rec.Record
+	record, events := rec.Record, []message.Event(nil)
 	if !p.seesAll() {
-		record = record.Redacted()
+		events, record = st.wholeInput(ctx, record), record.Redacted()
 	}
-	for _, ev := range toolcall.Events(record) {
+	for _, ev := range append(events, toolcall.Events(record)...) {
 		raw, err := json.Marshal(ev)
 		if err != nil {
 			return fmt.Errorf("encode an event of record %d: %w", rec.Seq, err)
@@ -199,8 +199,8 @@ func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.Even
 }
 
 // eventsFor returns a streamed event as the principal may see it. A call's arguments are
-// streamed in pieces that cannot be redacted one by one: the pieces are emptied, and the
-// redacted arguments are inserted as one piece before their end.
+// streamed in pieces that cannot be redacted one by one: the pieces are emptied, and wholeInput
+// follows when the call is on record, so a live reader gets what a later one gets.
 func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalEntry) []message.RawJSON {
 	whole := []message.RawJSON{rec.Event}
 	if p.seesAll() || !bytes.Contains(rec.Event, []byte("TOOL_CALL_")) && !message.IsOwnEvent(rec.Event) {
@@ -217,24 +217,20 @@ func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalE
 		}
 		delete(ev.Value, "input")
 		return encodeEvent(ev)
+	case *message.ToolCallStart:
+		c := st.hiddenCall(ctx, rec.Key, ev.ToolCallID)
+		if c == nil || c.First == 0 || c.First > rec.Seq {
+			return whole
+		}
+		h := ev.EventHeader
+		h.ID += "-input"
+		return append(whole, encodeEvent(&message.ToolCallDelta{EventHeader: h, ToolCallID: ev.ToolCallID, Delta: c.Redacted().Input})...)
 	case *message.ToolCallDelta:
 		if st.hiddenCall(ctx, rec.Key, ev.ToolCallID) == nil {
 			return whole
 		}
 		ev.Delta = ""
 		return encodeEvent(ev)
-	case *message.ToolCallEnd:
-		c := st.hiddenCall(ctx, rec.Key, ev.ToolCallID)
-		if (c == nil || c.State == "") && !st.policy.Redacts() {
-			return whole
-		}
-		input := "" // so that the record has as many events once its call is on record
-		if c != nil {
-			input = c.Redacted().Input
-		}
-		h := ev.EventHeader
-		h.ID += "-input"
-		return append(encodeEvent(&message.ToolCallDelta{EventHeader: h, ToolCallID: ev.ToolCallID, Delta: input}), rec.Event)
 	default:
 		return whole
 	}
@@ -248,16 +244,35 @@ func encodeEvent(ev message.Event) []message.RawJSON {
 	return []message.RawJSON{raw}
 }
 
-// hiddenCall returns the call whose streamed arguments must be redacted, or nil if they
-// may be shown. An empty call stands for one that cannot be read, and, if the policy hides
-// anything, for one that is not on record yet.
+// wholeInput returns the arguments that a call's first record adds for people who get its streamed
+// pieces empty.
+func (st *streams) wholeInput(ctx context.Context, rec *toolcall.EventRecord) []message.Event {
+	if rec.Call == nil || len(rec.Path) == 0 || rec.Path[0].Cause != string(toolcall.CausePropose) {
+		return nil
+	}
+	c := st.hiddenCall(ctx, rec.Call.Key, rec.Call.Call)
+	if c == nil {
+		return nil
+	}
+	input := rec.Call.Redacted().Input
+	if c.Hides() && !rec.Call.Hides() { // a later decision hides what this record does not
+		input = ""
+	}
+	h := message.EventHeader{ID: rec.ID + "-input", CreatedAt: toolcall.Timestamp(rec.At), Metadata: map[string]any{}, Reply: rec.Call.Reply}
+	return []message.Event{&message.ToolCallDelta{EventHeader: h, ToolCallID: rec.Call.Call, Delta: input}}
+}
+
+// hiddenCall returns the call whose streamed arguments must be redacted, or nil if they may be
+// shown: none may while the policy hides anything. An empty call stands for one that cannot be read,
+// or is not on record yet.
 func (st *streams) hiddenCall(ctx context.Context, key toolcall.Key, id message.CallID) *toolcall.Call {
 	key.Call = id
 	c, err := st.store.Call(ctx, key)
+	redacts := st.policy.Redacts()
 	switch {
-	case c == nil && (st.policy.Redacts() || !errors.Is(err, message.ErrNotFound)):
+	case c == nil && (redacts || !errors.Is(err, message.ErrNotFound)):
 		return &toolcall.Call{Key: key}
-	case c == nil || !c.Hides():
+	case c == nil || !redacts && !c.Hides():
 		return nil
 	}
 	return c

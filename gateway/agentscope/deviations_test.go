@@ -193,3 +193,35 @@ func TestHistoryShowsWhatRuns(t *testing.T) {
 		t.Errorf("AgentScope 1.x shows %s", text)
 	}
 }
+
+// TestRedactedReadersAgree: row 17. A reader who may not see what rules redact builds the same calls
+// from the live stream as from a later one.
+func TestRedactedReadersAgree(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	ann := s.A.HTTP(gatewaytest.Ann)
+	s.A.Say("s9", "r9", &message.ReplyStart{Session: "s9", Name: "bot", Role: message.RoleAssistant},
+		&message.ToolCallStart{ToolCallID: "c1", ToolCallName: gatewaytest.Lookup}, &message.ToolCallDelta{ToolCallID: "c1", Delta: `{"q":1}`}, &message.ToolCallEnd{ToolCallID: "c1"})
+	live, endLive := s.stream(ann, "s9", "?after=0", "")
+	defer endLive()
+	seen := until(live, message.EventToolCallEnd)
+	s.A.Propose("s9", "r9", "c1", gatewaytest.Lookup, `{"q":1}`)
+	seen = append(seen, until(live, message.EventRequireExternalExecution)...)
+	late, endLate := s.stream(ann, "s9", "?after=0", "")
+	defer endLate()
+	m, err := message.AssistantMsg("bot", message.List(), message.WithID("r9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range until(late, message.EventRequireExternalExecution) {
+		if f.id != seen[i].id || f.raw != seen[i].raw {
+			t.Errorf("a later reader gets %s, and a live one got %s", f.raw, seen[i].raw)
+		}
+		if err := message.Append(m, f.ev); err != nil {
+			t.Error(err)
+		}
+	}
+	if c := m.ToolCall("c1"); c.Input != `{"q":1}` {
+		t.Errorf("the reader builds %+v", c)
+	}
+}

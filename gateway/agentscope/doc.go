@@ -49,4 +49,6 @@
 //	15  a call that is asking or submitted        the history has the tool and the arguments of
 //	    stays as streamed                         its approval request, or those that run
 //	16  a second external result is queued        409 finished, with the call: the first one stands
+//	17  arguments end with TOOL_CALL_END          while rules redact any, only a runtime sees the pieces;
+//	                                              others get one TOOL_CALL_DELTA when it proposes the call
 package agentscope
