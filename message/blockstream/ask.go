@@ -228,18 +228,6 @@ func (l *requestList) find(key string) *request {
 	return nil
 }
 
-// Open returns the approvals that wait for a decision, oldest first. Store them where they
-// survive a restart.
-func (m *Mapper) Open() []Asked {
-	var out []Asked
-	for _, r := range m.requests.asked {
-		if r.open {
-			out = append(out, r.Asked)
-		}
-	}
-	return out
-}
-
 // Responses turns an approval command into responses; see [Asked.Responses]. The mapper's
 // own state changes only with the events that result from them.
 func (m *Mapper) Responses(c *Approval) ([]toolcall.Response, error) {
