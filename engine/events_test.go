@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -23,6 +24,7 @@ func eventCases() []engineCase {
 		{"what a runtime may stream", emitKinds},
 		{"all events fold into the message", eventsFold},
 		{"an event from a frontend", deliver},
+		{"an event from a frontend whose user cannot answer all of it", deliverForbidden},
 	}
 }
 
@@ -306,7 +308,7 @@ func eventsFold(w *world) {
 func deliver(w *world) {
 	e := w.engine()
 	q, q2 := e.ask("a", pay, `{"amount":500}`), e.ask("b", pay, `{"amount":600}`)
-	out := e.propose(call("x", external, `{}`))[0]
+	out := e.propose(call("x", external, `{}`), call("y", external, `{}`))[0]
 	block := func(c *toolcall.Call, name, input string) message.ToolCallBlock {
 		return message.ToolCallBlock{ID: c.Call, Name: name, Input: input}
 	}
@@ -335,6 +337,7 @@ func deliver(w *world) {
 		{results(ran("x"), ran("x")), message.ErrInvalid},
 		{results(ran("x"), ran("a")), message.ErrState}, // a call that waits for a person
 		{results(ran("x"), ran("unknown")), message.ErrNotFound},
+		{results(ran("x"), message.ToolResultBlock{ID: "y", State: message.ToolResultRunning}), message.ErrInvalid},
 		{&message.ReplyEnd{EventHeader: message.EventHeader{Reply: "r"}}, message.ErrInvalid},
 	} {
 		port := e.ann()
@@ -345,6 +348,10 @@ func deliver(w *world) {
 	}
 	stale := func(message.CallID) string { return "sha256:00" }
 	w.wantErr(engine.Deliver(w.Context(), e.ann(), "s", confirm(yes), stale), message.ErrDigest)
+	second := message.ConfirmResult{Confirmed: true, ToolCall: block(q2, pay, q2.Input)}
+	w.wantErr(engine.Deliver(w.Context(), e.ann(), "s", confirm(yes, second), func(id message.CallID) string {
+		return map[message.CallID]string{"a": q.Digest, "b": "sha256:00"}[id]
+	}), message.ErrDigest)
 	w.wantSize(size)
 	edited := message.ConfirmResult{Confirmed: true, ToolCall: block(q2, pay, `{"amount":5}`)}
 	w.must(engine.Deliver(w.Context(), e.ann(), "s", confirm(yes, edited), func(id message.CallID) string {
@@ -354,4 +361,21 @@ func deliver(w *world) {
 	w.wantResult(e.finished(q2.Key), message.ToolResultSuccess, `{"amount":5}`)
 	w.must(engine.Deliver(w.Context(), e.bot(), "s", results(ran("x")), nil))
 	w.wantResult(e.finished(out.Key), message.ToolResultSuccess, "done")
+}
+
+// deliverForbidden checks that no part of a confirmation takes effect if another person has to answer
+// one of them.
+func deliverForbidden(w *world) {
+	boss := permission.Rule{Name: "boss", Tools: []string{deploy}, Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Users: []string{"ann"}}}
+	w.policy.use(w, append(rules(), boss)...)
+	e := w.engine()
+	var ev message.UserConfirmResult
+	ev.Reply = "r"
+	for _, c := range []*toolcall.Call{e.ask("a", pay, `{"amount":500}`), e.ask("b", deploy, `{}`)} {
+		ev.ConfirmResults = append(ev.ConfirmResults, message.ConfirmResult{Confirmed: true, ToolCall: message.ToolCallBlock{ID: c.Call, Name: c.Tool, Input: c.Input}})
+	}
+	size := len(w.records())
+	w.wantErr(engine.Deliver(w.Context(), e.as(toolcall.RoleApprover, "bob"), "s", &ev, nil), message.ErrForbidden)
+	w.wantSize(size)
+	w.must(engine.Deliver(w.Context(), e.ann(), "s", &ev, nil))
 }

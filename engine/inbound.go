@@ -66,7 +66,7 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 	if len(responses) == 0 {
 		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "confirm_results is empty", Hint: "answer at least one approval request"}
 	}
-	return submitAll(ctx, c, responses)
+	return submitAll(ctx, c, "confirm_results", open, responses)
 }
 
 // DeliverResponses submits responses to open approval requests of one reply. Before the
@@ -77,18 +77,20 @@ func DeliverResponses(ctx context.Context, c Client, session message.SessionID, 
 		return err
 	}
 	for i, resp := range responses {
-		call := open[resp.Call]
-		if call == nil {
+		if open[resp.Call] == nil {
 			return noRequest(ctx, c, fmt.Sprintf("decisions[%d]", i), resp.Key)
 		}
-		if call.Digest != resp.Digest {
-			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: toolcall.ErrorCall(call), What: fmt.Sprintf("decisions[%d]: the approval request about %s changed after it was shown", i, resp.Call), Hint: "read the messages again and decide about the new approval request"}
-		}
 	}
-	return submitAll(ctx, c, responses)
+	return submitAll(ctx, c, "decisions", open, responses)
 }
 
-func submitAll(ctx context.Context, c Client, responses []toolcall.Response) error {
+// submitAll submits responses to open calls, if each is about the request that is open now.
+func submitAll(ctx context.Context, c Client, list string, open map[message.CallID]*toolcall.Call, responses []toolcall.Response) error {
+	for i, resp := range responses {
+		if call := open[resp.Call]; call.Digest != resp.Digest {
+			return &message.Error{Code: message.CodeDigest, Op: "deliver", Call: toolcall.ErrorCall(call), What: fmt.Sprintf("%s[%d]: the approval request about %s changed after it was shown", list, i, resp.Call), Hint: "look at the new approval request, and decide about that"}
+		}
+	}
 	OrderResponses(ctx, c, responses)
 	for _, resp := range responses {
 		if _, err := c.SubmitResponse(ctx, resp); err != nil {
@@ -98,13 +100,17 @@ func submitAll(ctx context.Context, c Client, responses []toolcall.Response) err
 	return nil
 }
 
-// OrderResponses puts an edit that the engine would refuse before the other responses: a caller who
-// stops at the first refusal then submits none of the others.
+// OrderResponses puts a response that the engine would refuse before the others, all of one reply:
+// a caller who stops at the first refusal then submits none of the others.
 func OrderResponses(ctx context.Context, c Client, responses []toolcall.Response) {
 	if len(responses) < 2 {
 		return
 	}
+	mine, err := ListAll(ctx, c, toolcall.ListRequest{Session: responses[0].Session, Reply: responses[0].Reply, Mine: true}, 0)
 	i := slices.IndexFunc(responses, func(resp toolcall.Response) bool {
+		if err == nil && !slices.ContainsFunc(mine, func(call *toolcall.Call) bool { return call.Call == resp.Call }) {
+			return true
+		}
 		if resp.Input == nil {
 			return false
 		}
@@ -181,6 +187,9 @@ func deliverResults(ctx context.Context, c Client, session message.SessionID, ev
 		}
 		if slices.ContainsFunc(ev.ExecutionResults[:i], func(o message.ToolResultBlock) bool { return o.ID == r.ID }) {
 			return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: fmt.Sprintf("execution_results[%d]: a second result for %s", i, r.ID), Hint: "send one result for each call"}
+		}
+		if _, err := checkResult(&r); err != nil { // r is a copy
+			return store.OpError("deliver", err)
 		}
 	}
 	for _, r := range ev.ExecutionResults {

@@ -45,8 +45,9 @@
 // A message of the person that arrives with responses or results begins a turn that waits for the
 // reply; the run shows both.
 //
-// The run submits its responses in order. If the engine refuses one, the earlier ones stand, and
-// the client can send the same resume again. If a rule requires several approvals, the run asks
+// The run submits a response that the engine would refuse first, and then none. If one is refused
+// later, such as at a reviewer's limit, the earlier ones stand, and the client can send the same
+// resume again. If a rule requires several approvals, the run asks
 // the other approvers again.
 //
 // A call of the client's own tool begins in the journal when a run ends with it pending: the
