@@ -334,6 +334,7 @@ func deliver(w *world) {
 		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(out, external, `{}`)}), message.ErrState},
 		{confirm(yes, message.ConfirmResult{ToolCall: message.ToolCallBlock{ID: "unknown", Name: pay}}), message.ErrNotFound},
 		{confirm(message.ConfirmResult{Confirmed: true, ToolCall: block(q, pay, q.Input), Rules: []message.PermissionRule{{ToolName: rm, Behavior: message.BehaviorAllow}}}), message.ErrForbidden},
+		{results(), message.ErrInvalid},
 		{results(ran("x"), ran("x")), message.ErrInvalid},
 		{results(ran("x"), ran("a")), message.ErrState}, // a call that waits for a person
 		{results(ran("x"), ran("unknown")), message.ErrNotFound},

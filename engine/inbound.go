@@ -192,6 +192,9 @@ func deliverResults(ctx context.Context, c Client, session message.SessionID, ev
 			return store.OpError("deliver", err)
 		}
 	}
+	if len(ev.ExecutionResults) == 0 {
+		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "execution_results is empty", Hint: "send at least one result"}
+	}
 	for _, r := range ev.ExecutionResults {
 		r.Name = "" // AgentScope checks only the id
 		if _, err := c.Report(ctx, toolcall.ReportRequest{Key: open[r.ID].Key, Result: r}); err != nil {
