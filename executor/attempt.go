@@ -70,9 +70,14 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 	}
 	alive, stopBeats := context.WithCancel(context.WithoutCancel(handlers))
 	lines := reporter{ctx: alive, send: a.report}
-	beats := make(chan struct{})
-	go func() { defer close(beats); a.beat(alive, leave) }()
-	defer func() { stopBeats(); <-beats }()
+	every, beats := beatInterval(leave), make(chan struct{})
+	// The start counts as the first heartbeat: after a late answer the next one is due.
+	first := time.AfterFunc(max(0, every-elapsed(a.lease.Load().since)), func() { defer close(beats); a.beat(alive, every) })
+	defer func() {
+		if stopBeats(); !first.Stop() {
+			<-beats
+		}
+	}()
 
 	begin := func() error {
 		err := ctx.Err()
@@ -198,17 +203,10 @@ func beatInterval(leave toolcall.StartReply) time.Duration {
 // beat sends heartbeats until ctx ends or the attempt is stale, and ends the handler's
 // context if the engine answers with cancel or stale. Without an answer, the handler keeps
 // running: the engine decides when it is back.
-func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
-	every := beatInterval(leave)
+func (a *attempt) beat(ctx context.Context, every time.Duration) {
 	// A lost heartbeat must not delay the next one: a heartbeat counts when it arrives,
 	// whether or not its answer returns in time.
 	limit := min(every, a.w.requestTimeout)
-	// The start counts as the first heartbeat: after a late answer the next one is due.
-	select {
-	case <-time.After(max(0, every-elapsed(a.lease.Load().since))):
-	case <-ctx.Done():
-		return
-	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
