@@ -377,24 +377,33 @@ func certPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pinCertificate accepts only the certificate in a file, under any name.
+// pinCertificate accepts only the certificate in a file, under any name. It reads the file for each
+// connection, because the server's certificate can be renewed.
 func pinCertificate(config *tls.Config, path string) error {
-	b, err := secretfile.Read(opTLS, path, false)
-	if err != nil {
+	if _, err := readCertificate(path); err != nil {
 		return err
-	}
-	block, _ := pem.Decode(b)
-	if block == nil || block.Type != "CERTIFICATE" {
-		return badPEM(path)
 	}
 	config.InsecureSkipVerify = true // VerifyConnection is stricter
 	config.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, block.Bytes) {
+		pinned, err := readCertificate(path)
+		if err == nil && (len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, pinned)) {
 			return fmt.Errorf("%w than %s", errPinned, path)
 		}
-		return nil
+		return err
 	}
 	return nil
+}
+
+func readCertificate(path string) ([]byte, error) {
+	b, err := secretfile.Read(opTLS, path, false)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return nil, badPEM(path)
+	}
+	return block.Bytes, nil
 }
 
 func badPEM(path string) error {

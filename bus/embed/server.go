@@ -103,10 +103,10 @@ type Server struct {
 	log        *slog.Logger
 	lock       io.Closer
 	durability journal.Durability
-	password   string // of the in-process user; "" if there are no users
-	account    string // the NATS account of the journals
-	login      string // credentials file of Connect; "" without Trust
-	leaf       []byte // the certificate of Listen; nil without TLS
+	password   string      // of the in-process user; "" if there are no users
+	account    string      // the NATS account of the journals
+	login      string      // credentials file of Connect; "" without Trust
+	encryption *encryption // of Listen; nil without TLS
 	url        string
 	changing   sync.Mutex // held while the server or its accounts are replaced
 	closed     bool       // guarded by changing
@@ -150,7 +150,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	if a, ok := s.runningServer().Addr().(*net.TCPAddr); ok {
 		s.opts.Port, s.url = a.Port, "nats://"+a.String()
-		if s.leaf != nil {
+		if s.encryption != nil {
 			s.url = "tls://" + a.String()
 		}
 	}
@@ -227,11 +227,11 @@ func (s *Server) serverOptions(o Options) (*server.Options, error) {
 		}
 	}
 	var err error
-	if opts.TLSConfig, err = o.readTLS(); err != nil {
+	if s.encryption, err = o.readTLS(); err != nil {
 		return nil, err
 	}
-	if opts.TLS = opts.TLSConfig != nil; opts.TLS {
-		s.leaf = opts.TLSConfig.Certificates[0].Certificate[0]
+	if opts.TLS = s.encryption != nil; opts.TLS {
+		opts.TLSConfig = s.encryption.tlsConfig()
 	}
 	return opts, s.setLogins(opts, o)
 }
@@ -301,14 +301,6 @@ func (s *Server) Connect(ctx context.Context, o bus.ConnectOptions) (*nats.Conn,
 
 // URL returns the URL for other processes, or "" without Listen.
 func (s *Server) URL() string { return s.url }
-
-// Certificate returns the server's certificate in PEM, or nil without TLS.
-func (s *Server) Certificate() []byte {
-	if s.leaf == nil {
-		return nil
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.leaf})
-}
 
 // Durability returns what an acknowledgement of this server means.
 func (s *Server) Durability() journal.Durability { return s.durability }
@@ -418,9 +410,15 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 
 const opUseTLS = "use TLS"
 
-// readTLS reads the server's certificate. It refuses logins from other machines
-// without encryption.
-func (o Options) readTLS() (*tls.Config, error) {
+// encryption is the certificate of a server that can be renewed while the server runs.
+type encryption struct {
+	cert, key string // files
+	now       atomic.Pointer[tls.Certificate]
+}
+
+// readTLS reads the server's certificate; nil if there is none. It refuses logins from other
+// machines without encryption.
+func (o Options) readTLS() (*encryption, error) {
 	if (o.TLSCert == "") != (o.TLSKey == "") {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: "the certificate or its key is missing", Hint: "name both files"}
 	}
@@ -429,19 +427,48 @@ func (o Options) readTLS() (*tls.Config, error) {
 		if err == nil && host != "" && !bus.OnLoopback(host) && (o.Trust != nil || len(o.Users) > 0) && !o.PlainText {
 			return nil, &message.Error{Code: message.CodeInvalid, Op: "start embedded NATS", What: "logins and calls would cross the network from " + o.Listen + " in plain text", Hint: "give the server a certificate, listen on 127.0.0.1, or permit plain text"}
 		}
-		return nil, nil //nolint:nilnil // no TLS
+		return nil, nil //nolint:nilnil // documented
 	}
-	cert, err := secretfile.Read(opUseTLS, o.TLSCert, false)
+	e := &encryption{cert: o.TLSCert, key: o.TLSKey}
+	return e, e.read()
+}
+
+func (e *encryption) read() error {
+	cert, err := secretfile.Read(opUseTLS, e.cert, false)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	key, err := secretfile.Read(opUseTLS, o.TLSKey, true)
+	key, err := secretfile.Read(opUseTLS, e.key, true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: o.TLSCert + " and " + o.TLSKey + " are not a certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
+		return &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: e.cert + " and " + e.key + " are not a certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+	e.now.Store(&pair)
+	return nil
+}
+
+func (e *encryption) tlsConfig() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return e.now.Load(), nil
+	}}
+}
+
+// RenewCertificate reads the certificate again, for connections from now on. After an error the
+// last one stays.
+func (s *Server) RenewCertificate() error {
+	if s.encryption == nil {
+		return nil
+	}
+	return s.encryption.read()
+}
+
+// Certificate returns the server's certificate in PEM, or nil without TLS.
+func (s *Server) Certificate() []byte {
+	if s.encryption == nil {
+		return nil
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.encryption.now.Load().Certificate[0]})
 }

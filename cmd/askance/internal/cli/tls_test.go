@@ -17,7 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
 )
 
 // certificate writes a self-signed certificate for 127.0.0.1 and its key.
@@ -147,4 +151,36 @@ func TestRenewedHTTPCertificate(t *testing.T) {
 	want("renewed", next)
 	write(t, cert, "")
 	want("an empty file", next)
+}
+
+// A renewed certificate for NATS is used without a restart, and a client that follows the data
+// folder connects again.
+func TestRenewedNATSCertificate(t *testing.T) {
+	cleanEnvironment(t)
+	cert, key := certificate(t)
+	next, nextKey := certificate(t)
+	first := filepath.Join(t.TempDir(), "first.pem")
+	write(t, first, read(t, cert))
+	data := filepath.Join(t.TempDir(), "data")
+	s := serveOn(t, data, "--listen", "127.0.0.1:0", "--nats-cert", cert, "--nats-key", key, "--metrics", "127.0.0.1:0")
+	reconnected := make(chan struct{}, 1)
+	nc, err := bus.Connect(t.Context(), s.url, bus.ConnectOptions{Principal: "runtime.r", ServerCert: node.Dir(data).Certificate(), Extra: []nats.Option{
+		nats.ReconnectHandler(func(*nats.Conn) { reconnected <- struct{}{} }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	write(t, cert, read(t, next))
+	write(t, key, read(t, nextKey))
+	for read(t, node.Dir(data).Certificate()) != read(t, next) {
+		fetchOK(t, s.metrics) // takes time
+	}
+	if err := nc.ForceReconnect(); err != nil {
+		t.Fatal(err)
+	}
+	<-reconnected
+	ok(t, "list", "--data", data)
+	ok(t, "list", "--nats", s.url, "--nats-ca", next, "--as", "ann")
+	fails(t, cli.ExitForbidden, "is not trusted", "list", "--nats", s.url, "--nats-ca", first, "--as", "ann")
 }

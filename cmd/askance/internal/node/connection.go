@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,6 +111,30 @@ func (c *connection) watchTrust(ctx context.Context) {
 		present = next
 		c.cfg.Log.Info("the credentials have changed", "revoked", present.Revoked())
 		return nil
+	})
+}
+
+// watchCertificate lets the embedded server use a renewed certificate, and stores it for commands on
+// the data folder, until ctx ends.
+func (c *connection) watchCertificate(ctx context.Context) {
+	if c.cfg.Cert == "" {
+		return
+	}
+	stored := c.server.Certificate()
+	files := plainfile.Reloader{Report: func(err error) {
+		if err != nil {
+			c.cfg.Log.Error("the certificate for NATS cannot be renewed; clients may see the last good one", "err", err)
+		}
+	}}
+	files.Watch(ctx, reloadEvery, func(context.Context) error {
+		err := c.server.RenewCertificate()
+		if now := c.server.Certificate(); err == nil && !bytes.Equal(now, stored) {
+			if err = plainfile.Replace(c.cfg.Dir.Certificate(), now); err == nil {
+				stored = now
+				c.cfg.Log.Info("the certificate for NATS was renewed")
+			}
+		}
+		return err
 	})
 }
 

@@ -350,6 +350,7 @@ func (n *Node) open(ctx context.Context) error {
 	n.wg.Go(func() { n.policy.watch(watching, n.cfg.Log) })
 	if n.cfg.First == nil {
 		n.wg.Go(func() { n.watchTrust(watching) })
+		n.wg.Go(func() { n.watchCertificate(watching) })
 		n.wg.Go(func() { n.watchStore(watching, n.fail) })
 	}
 	n.wg.Go(func() { n.watchKeys(watching, n.engine.Renew) })
