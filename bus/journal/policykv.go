@@ -239,7 +239,11 @@ func readBucket(ctx context.Context, op string, kv jetstream.KeyValue, filter st
 	if err != nil {
 		return jsapi.Error(op, "bucket "+kv.Bucket(), err)
 	}
-	defer func() { _ = w.Stop() }() // the listing is complete or failed
+	defer func() { // the listing is complete or failed
+		_ = w.Stop()
+		for range w.Updates() { // the client waits until what it has received is taken
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():
