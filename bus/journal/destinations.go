@@ -48,7 +48,7 @@ func (o *Outbox) openConsumer(ctx context.Context, name string, last *outboxPlac
 		if now.Metadata[metaKind] != kindOutbox {
 			return nil, jetstream.ErrConsumerExists
 		}
-		cfg.DeliverPolicy, cfg.OptStartSeq, cfg.AckWait = now.DeliverPolicy, now.OptStartSeq, now.AckWait
+		cfg.DeliverPolicy, cfg.OptStartSeq = now.DeliverPolicy, now.OptStartSeq
 		return js.UpdateConsumer(ctx, stream, cfg) // fails if it was deleted meanwhile
 	}
 	if !errors.Is(err, jetstream.ErrConsumerNotFound) {

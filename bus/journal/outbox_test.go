@@ -251,6 +251,16 @@ func TestOutboxOfAKilledProcess(t *testing.T) {
 		}
 		first, end := follow(t, openOutbox(t, killed), "hook")
 		begun(t, b, "hook")
+		stream := bustest.Stream(t, b)
+		made, err := stream.Consumer(t.Context(), "h_hook")
+		if err != nil {
+			t.Fatal(err)
+		}
+		older := made.CachedInfo().Config
+		older.AckWait = 2 * time.Minute // as an older build made it
+		if _, err := stream.UpdateConsumer(t.Context(), older); err != nil {
+			t.Fatal(err)
+		}
 		j := b.Journal("test")
 		bustest.MustAppend(t, j, bustest.CallRecord("f1", bustest.CallKey("c1"), message.ToolCallPending, "propose"), 0)
 		handed(t, first)
