@@ -73,6 +73,8 @@ type collector struct {
 	mu       sync.Mutex // guards all below
 	pairs    admitted[[2]string]
 	declared admitted[string] // tools
+	// destinations are those of the last listing that succeeded.
+	destinations []journal.Waiting
 }
 
 // admitted has the first names that were seen: they keep their series.
@@ -167,10 +169,17 @@ func (c *collector) collectJournal(ctx context.Context, ch chan<- prometheus.Met
 		send(unsignedOldest, secondsSince(oldest))
 	}
 	all, err := c.Journal.ListWaiting(ctx)
-	if err != nil {
-		return // the names are not known
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.destinations = all[:min(maxDestinations, len(all))]
 	}
-	for _, w := range all[:min(maxDestinations, len(all))] {
+	for _, w := range c.destinations {
+		if err != nil { // only the names are known
+			send(webhookWaiting, math.NaN(), w.Destination)
+			send(webhookOldest, math.NaN(), w.Destination)
+			continue
+		}
 		send(webhookWaiting, float64(w.Records), w.Destination)
 		send(webhookOldest, secondsSince(w.Oldest), w.Destination)
 	}
@@ -435,7 +444,7 @@ var (
 	unsigned       = describe("gauge", "journal_unsigned_records", "Records of the journal that no checkpoint signs yet. NaN while they cannot be counted.")
 	unsignedOldest = describe("gauge", "journal_unsigned_oldest_seconds", "Time since the first of these records was stored; 0 if there is none. Engines sign each minute.")
 	anchorNew      = describe("gauge", "journal_anchor_new", "1 if the journal had records but no anchor file when this engine started: only checkpoints show an earlier loss.")
-	webhookWaiting = describe("gauge", "webhook_waiting_records", "Event records that a destination of webhooks has not received, even if no webhooks file names it any more.", "destination")
+	webhookWaiting = describe("gauge", "webhook_waiting_records", "Event records that a destination of webhooks has not received, even if no webhooks file names it any more. NaN while they cannot be counted.", "destination")
 	webhookOldest  = describe("gauge", "webhook_oldest_seconds", "Time since the first of these records was stored; 0 if none waits.", "destination")
 
 	policyInfo    = describe("gauge", "policy_info", "Always 1; the label is the hash of the policy in force.", "bundle")

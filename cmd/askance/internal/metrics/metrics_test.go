@@ -88,6 +88,18 @@ func TestMetricsOfTheJournal(t *testing.T) {
 	if !strings.Contains(text, "askance_journal_unsigned_records NaN") || strings.Contains(text, "askance_webhook") || !strings.Contains(text, "askance_up 1") {
 		t.Errorf("of a journal that does not answer:\n%s", text)
 	}
+	answers := &store{}
+	handler := metrics.Handler(metrics.Config{Engine: engine{}, Journal: answers}, metrics.NewProcess())
+	for _, answers.err = range []error{nil, message.ErrUnavailable} {
+		reply := httptest.NewRecorder()
+		handler.ServeHTTP(reply, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		text = reply.Body.String()
+	}
+	for _, want := range []string{`waiting_records{destination="bot"} NaN`, `oldest_seconds{destination="idle"} NaN`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s after a listing that failed in\n%s", want, text)
+		}
+	}
 	text = strings.Join(scrape(t, metrics.Config{Engine: engine{}, Journal: store{destinations: 300}}, metrics.NewProcess()), "\n")
 	if n := strings.Count(text, "askance_webhook_waiting_records{"); n != 200 {
 		t.Errorf("%d destinations have a series, want 200", n)
