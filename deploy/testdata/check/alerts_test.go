@@ -47,6 +47,11 @@ func TestAlertsFire(t *testing.T) {
 		{"connected", "AskanceNATSDisconnected", `askance_nats_connected 1x20`, never},
 		{"refused", "AskancePolicyRefused", `askance_policy_error{instance="a"} 0x20
 			askance_policy_error{instance="b"} 0x3 1x10`, 9},
+		{"refused", "AskanceDirectoryRefused", `askance_directory_error{instance="a"} 0x20
+			askance_directory_error{instance="b"} 0x3 1x10`, 9},
+		{"half a change", "AskanceDirectoryRefused", `askance_directory_error 0x3 1x2 0x20`, never},
+		{"unreadable", "AskanceTokensUnreadable", `askance_http_token_error 0x3 1x10`, 4},
+		{"readable", "AskanceTokensUnreadable", `askance_http_token_error 0x20`, never},
 		{"two policies", "AskancePoliciesDiffer", `askance_policy_info{instance="a", bundle="1"} 1x20
 			askance_policy_info{instance="b", bundle="1"} 1x3 stale
 			askance_policy_info{instance="b", bundle="2"} _x4 1x20`, 14},

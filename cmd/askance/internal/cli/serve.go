@@ -163,6 +163,7 @@ func serveUntilStopped(ctx context.Context, env *environment, spaces servedSpace
 	own := []metrics.Number{
 		metrics.Own(metrics.NATSConnected, spaces.connected),
 		metrics.Own(metrics.NATSReconnects, spaces.reconnects),
+		metrics.Own(metrics.DirectoryError, spaces.directoryError),
 	}
 	if gate != nil {
 		defer func() { _ = gate.Close() }() // clients reconnect

@@ -191,6 +191,16 @@ func (all servedSpaces) connected() float64 {
 	return 1
 }
 
+// directoryError is 1 while the people files of a space are refused.
+func (all servedSpaces) directoryError() float64 {
+	for _, s := range all {
+		if people := s.node.People; people != nil && people.IsRefused() {
+			return 1
+		}
+	}
+	return 0
+}
+
 func (all servedSpaces) reconnects() (sum float64) {
 	for _, s := range all {
 		sum += float64(s.node.Conn().Stats().Reconnects)

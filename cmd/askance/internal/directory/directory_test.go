@@ -195,6 +195,15 @@ func TestFileThatIsBeingWritten(t *testing.T) {
 		write(start)
 		time.Sleep(2 * time.Second)
 		has("a file at rest")
+		for _, refused := range []bool{true, false} {
+			if write(start); refused {
+				write("version: 2\n")
+			}
+			time.Sleep(2 * time.Second)
+			if got := l.IsRefused(); got != refused {
+				t.Errorf("IsRefused = %t, want %t", got, refused)
+			}
+		}
 		stop()
 		synctest.Wait()
 		if n := strings.Count(log.String(), `msg="the directory has changed and is in force" people=1`); n != 1 {

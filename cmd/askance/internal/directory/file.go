@@ -202,6 +202,7 @@ type Live struct {
 	bucket *journal.PolicyBucket
 	log    *slog.Logger
 	now    atomic.Pointer[state]
+	files  plainfile.Reloader
 }
 
 type state struct {
@@ -213,8 +214,21 @@ type state struct {
 // Open reads files and, unless it is nil, a bucket. Invalid files are an error.
 func Open(ctx context.Context, paths []string, bucket *journal.PolicyBucket, log *slog.Logger) (*Live, error) {
 	l := &Live{paths: paths, bucket: bucket, log: log}
+	l.files.Report = func(err error) {
+		if err != nil {
+			log.Error("the directory is refused; the last good one stays in force", "error", err)
+			return
+		}
+		log.Warn("the directory is valid again")
+	}
 	_, err := l.Reload(ctx)
 	return l, err
+}
+
+// IsRefused reports whether the files are refused now, and an older state is in force.
+func (l *Live) IsRefused() bool {
+	_, err := l.files.Fault()
+	return err != nil
 }
 
 // Groups implements engine.Directory.
@@ -278,22 +292,15 @@ func isSame(a, b Named) bool { return a.Name == b.Name && string(a.Data) == stri
 // Watch reloads until ctx ends, and logs changes and errors. A change counts at the second look that
 // finds it, so a file that is being written is left alone.
 func (l *Live) Watch(ctx context.Context, every time.Duration) {
-	files := plainfile.Reloader{Report: func(err error) {
-		if err != nil {
-			l.log.Error("the directory is refused; the last good one stays in force", "error", err)
-			return
-		}
-		l.log.Warn("the directory is valid again")
-	}}
 	seen := l.now.Load().files
-	files.Watch(ctx, every, func(ctx context.Context) error {
+	l.files.Watch(ctx, every, func(ctx context.Context) error {
 		found, err := l.read(ctx)
 		before := seen
 		if seen = found; err != nil {
 			return err
 		}
 		if !slices.EqualFunc(before, found, isSame) {
-			_, err := files.Fault()
+			_, err := l.files.Fault()
 			return err
 		}
 		changed, err := l.load(found)

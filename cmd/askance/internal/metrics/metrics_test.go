@@ -258,7 +258,7 @@ func TestReference(t *testing.T) {
 	}
 	process := metrics.NewProcess()
 	process.Served("GET", "/", 200, time.Second)
-	own := []metrics.Number{metrics.Own(metrics.NATSConnected, zero), metrics.Own(metrics.NATSReconnects, zero), metrics.Own(metrics.TokenError, zero), metrics.Own(metrics.DeadLetters, zero)}
+	own := []metrics.Number{metrics.Own(metrics.NATSConnected, zero), metrics.Own(metrics.NATSReconnects, zero), metrics.Own(metrics.TokenError, zero), metrics.Own(metrics.DirectoryError, zero), metrics.Own(metrics.DeadLetters, zero)}
 	exported := map[string]bool{}
 	w := httptest.NewRecorder()
 	metrics.Handler(metrics.Config{Engine: engine{}, Journal: store{}, People: true, Recent: 30 * time.Minute, Own: own}, process).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -111,6 +111,7 @@ var (
 	NATSConnected  = ownRow("gauge", "nats_connected", "1 while the connection to the NATS server is up, else 0.")
 	NATSReconnects = ownRow("counter", "nats_reconnects_total", "Reconnections to the NATS server.")
 	TokenError     = ownRow("gauge", "http_token_error", "1 while the token file is unreadable: the last tokens stay valid for a minute, then none are.")
+	DirectoryError = ownRow("gauge", "directory_error", "1 while the people files of a space are refused and older ones are in force.")
 	DeadLetters    = ownRow("gauge", "dead_letters", "Webhook messages that a destination did not accept in any attempt; askance webhooks list shows them. NaN while they cannot be counted.")
 )
 

@@ -149,7 +149,7 @@ type Node struct {
 	ledger  *journal.Ledger
 	ready   readiness
 	policy  policy
-	people  *directory.Live // nil: there are no groups
+	People  *directory.Live // the groups of people; nil: there are none
 	engine  *engine.Engine
 	heard   gateway.Listeners // of progress
 	// siblings are all nodes of the process, the first one first.
@@ -356,8 +356,8 @@ func (n *Node) open(ctx context.Context) error {
 	n.wg.Go(func() { n.watchKeys(watching, n.engine.Renew) })
 	n.wg.Go(func() { n.forwardFailure(watching) })
 	n.wg.Go(func() { n.ready.watch(watching) })
-	if n.people != nil {
-		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
+	if n.People != nil {
+		n.wg.Go(func() { n.People.Watch(watching, reloadEvery) })
 	}
 	if n.cfg.ToolsFile != "" {
 		n.wg.Go(func() { watchTools(watching, n.cfg.ToolsFile, n.cfg.ToolsText, n.cfg.Log) })

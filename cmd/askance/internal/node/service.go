@@ -131,9 +131,9 @@ func (n *Node) openEngine(ctx context.Context) error {
 		opts = append(opts, engine.WithObserver(tell))
 	}
 	groups := gateway.Directory{} // the groups that people's HTTP logins name
-	if n.people != nil {
-		groups.Next = n.people
-		opts = append(opts, engine.WithApproverKeys(n.people.ApproverKeys))
+	if n.People != nil {
+		groups.Next = n.People
+		opts = append(opts, engine.WithApproverKeys(n.People.ApproverKeys))
 	}
 	opts = append(opts, engine.WithDirectory(groups), engine.WithLag(n.lag))
 	if n.cfg.Mode != "" {
@@ -210,7 +210,7 @@ func (n *Node) readDirectory(ctx context.Context) (err error) {
 	case n.cfg.DirectoryBucket:
 		_, err = directory.Load(n.cfg.Directory...)
 	default:
-		n.people, err = directory.Open(ctx, n.cfg.Directory, nil, n.cfg.Log)
+		n.People, err = directory.Open(ctx, n.cfg.Directory, nil, n.cfg.Log)
 	}
 	return err
 }
@@ -223,7 +223,7 @@ func (n *Node) openDirectory(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.people, err = directory.Open(ctx, n.cfg.Directory, bucket, n.cfg.Log)
+	n.People, err = directory.Open(ctx, n.cfg.Directory, bucket, n.cfg.Log)
 	return err
 }
 
