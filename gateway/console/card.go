@@ -62,6 +62,7 @@ type card struct {
 
 	Result            string
 	ResultOK          bool
+	Pictures          []picture // of the result
 	Blocked           string
 	Running           bool
 	Progress          []line
@@ -323,6 +324,7 @@ func (c *card) addExecution(lines []line) {
 		c.Progress = lines
 	}
 	if call.Result != nil && call.State == message.ToolCallFinished {
+		c.Pictures = picturesOf(call.Result.Output)
 		c.Result, c.ResultOK = cmp.Or(asked.Output(call.Result.Output), "No output."), call.Result.State == message.ToolResultSuccess
 	}
 }

@@ -148,9 +148,9 @@ func (in *Console) Routes() []gateway.Route {
 //go:embed templates
 var pageFiles embed.FS
 
-// policy allows only files from this server. Scripts create markup only through the trusted-types
-// policy of page.js.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+// policy allows only files from this server, and images inside a page. Scripts create markup only
+// through the trusted-types policy of page.js.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types askance"
 
 // themeCookie stores the choice of light or dark.

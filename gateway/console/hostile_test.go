@@ -1,8 +1,13 @@
 package console_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -260,4 +266,46 @@ func (b *tab) network(down bool) {
 func (b *tab) send() {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(2)))
+}
+
+// Images of a result are shown from their own bytes, if browsers can draw them safely.
+func TestPictures(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	picture := func(width, height int) []byte {
+		var out bytes.Buffer
+		if err := png.Encode(&out, image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{color.Black})); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	drawn := picture(40, 30)
+	name := "p\u0430y\"><b>.png"
+	data := func(kind string, data []byte) message.Block {
+		return &message.DataBlock{Name: &name, Source: &message.Base64Source{MediaType: kind, Data: base64.StdEncoding.EncodeToString(data)}}
+	}
+	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" onload="window.hit=1"><image href="https://evil.example/a.png"/></svg>`)
+	output := message.Content{Blocks: []message.Block{
+		data("image/png", drawn), data("image/svg+xml", drawn), data("image/svg+xml", svg), data("image/png", svg), data("image/png", picture(8000, 8000)),
+		&message.DataBlock{Source: &message.URLSource{URL: "https://evil.example/b.png", MediaType: "image/png"}},
+	}}
+	bot := w.A.Client(gatewaytest.Bot)
+	call := message.ToolCallBlock{ID: "c1", Name: "look", Input: `{}`, State: message.ToolCallPending}
+	if _, err := bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{call}, External: []string{"look"}}); err != nil {
+		t.Fatal(err)
+	}
+	k := toolcall.Key{Space: w.A.ID, Session: "s1", Reply: "r1", Call: "c1"}
+	w.A.Approve(gatewaytest.Ann, k)
+	if _, err := bot.Report(t.Context(), toolcall.ReportRequest{V: 1, Key: k, Result: message.ToolResultBlock{ID: "c1", Name: "look", State: message.ToolResultSuccess, Output: output}}); err != nil {
+		t.Fatal(err)
+	}
+	b.goTo(callPath(k))
+	b.see("image/svg+xml", "at https://evil.example/b.png")
+	b.until(`[...document.querySelectorAll(".picture img")].every((i) => i.complete)`)
+	got := eval[string](b, `[...document.querySelectorAll("#result img")].map((i) => i.naturalWidth + "x" + i.naturalHeight + " " + i.src.slice(0, 15) + " " + i.alt).join("; ")`)
+	want := `40x30 data:image/png; p‹U+0430›y"><b>.png, image/png, `
+	if strings.Count(got, "data:") != 2 || !strings.HasPrefix(got, want) {
+		t.Errorf("the images are %s, want two like %s", got, want)
+	}
+	b.accessibleIn("pictures", "#result")
 }

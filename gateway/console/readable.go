@@ -1,7 +1,14 @@
 package console
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/base64"
+	"html/template"
+	"image"
+	_ "image/gif" // register the formats that a page shows
+	_ "image/jpeg"
+	_ "image/png"
 	"maps"
 	"regexp"
 	"slices"
@@ -12,6 +19,7 @@ import (
 	"github.com/askance-dev/askance/internal/linediff"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 )
 
 // maxArguments bounds the tree of arguments; larger inputs are shown as text.
@@ -349,4 +357,43 @@ func joinEmoji(revealed string) string {
 		return revealed
 	}
 	return joined.ReplaceAllStringFunc(revealed, strings.NewReplacer(joiner, "\u200d", selector, "\ufe0f").Replace)
+}
+
+// A page shows so many images of a result. It only names images with more pixels, because a few bytes
+// can unpack to more memory than a browser has.
+const (
+	maxPictures = 20
+	maxPixels   = 32 << 20
+)
+
+// picture is an image of a result. Src has its bytes, and the format that they are in: an image of
+// another format, such as SVG, which can contain links and scripts, is only named.
+type picture struct {
+	Name          string
+	Src           template.URL
+	Width, Height int
+}
+
+func picturesOf(c message.Content) (out []picture) {
+	for _, b := range c.Blocks {
+		data, ok := b.(*message.DataBlock)
+		if !ok || len(out) == maxPictures {
+			continue
+		}
+		source, ok := data.Source.(*message.Base64Source)
+		if !ok {
+			continue
+		}
+		raw, err := base64.StdEncoding.DecodeString(source.Data)
+		if err != nil {
+			continue
+		}
+		size, format, err := image.DecodeConfig(bytes.NewReader(raw))
+		if err != nil || size.Width <= 0 || size.Height <= 0 || size.Height > maxPixels/size.Width {
+			continue
+		}
+		src := "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(raw)
+		out = append(out, picture{asked.DataName(data), template.URL(src), size.Width, size.Height}) //nolint:gosec // the characters of base64 end no attribute
+	}
+	return out
 }

@@ -269,7 +269,7 @@ func Output(c message.Content) string {
 		case *message.TextBlock:
 			texts[i] = b.Text
 		case *message.DataBlock:
-			texts[i] = "[" + nameData(b) + "]"
+			texts[i] = "[" + DataName(b) + "]"
 		default:
 			texts[i] = "[block of the type " + string(block.Type()) + "]"
 		}
@@ -277,7 +277,8 @@ func Output(c message.Content) string {
 	return message.JoinTexts(texts)
 }
 
-func nameData(b *message.DataBlock) string {
+// DataName is the name, type and size of data, or its address. It is not revealed.
+func DataName(b *message.DataBlock) string {
 	name := ""
 	if b.Name != nil && *b.Name != "" {
 		name = *b.Name + ", "
