@@ -44,7 +44,7 @@ type card struct {
 	Agent    string
 	For      string // see row
 	Parent   string // address of the call within which it was made
-	Inner    string // address of a search for all calls within that one
+	Inner    string // address of all calls within that one
 	Why      []string
 	Values   []value // that the deciding rule read
 	Rule     string
@@ -208,8 +208,9 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 		For: parentAgentOf(call), Timeline: pathTimeline + "?" + formKey(k),
 	}
 	if in := call.Parent; in != nil {
-		c.Parent = address(toolcall.Key{Session: in.Session, Reply: in.Reply, Call: in.Call}, base)
-		c.Inner = withParams(pathFind, url.Values{"q": {strings.Join([]string{string(in.Session), string(in.Reply), string(in.Call)}, " ")}})
+		parent := toolcall.Key{Session: in.Session, Reply: in.Reply, Call: in.Call}
+		c.Parent = address(parent, base)
+		c.Inner = withParams(pathFind, url.Values{"within": {formKey(parent)}})
 	}
 	if spans, marks := spansOf(shown, c.Now); len(spans) > 0 {
 		c.Chart = drawGantt("Where the call was", []ganttCall{{ganttRow{Name: reveal.Line(call.Tool)}, spans, marks}}, true)

@@ -116,16 +116,25 @@ func (f filter) request() toolcall.ListRequest {
 // maxFound limits how many calls a search shows.
 const maxFound = 12
 
-// find shows the calls that match the words. The script's search palette reads this page.
+// find shows the calls that match the words, or those within one call. The script's search palette
+// reads this page.
 func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := f.shell(r, p, "find", "Search – askance")
 	words := strings.TrimSpace(r.URL.Query().Get("q"))
 	view := struct {
 		shell
-		Words string
-		Found []row
-		More  []tab // of the tabs with matches that are not among Found
+		Words  string
+		Within *toolcall.Key
+		Found  []row
+		More   []tab // of the tabs with matches that are not among Found
 	}{shell: s, Words: words}
+	if name := r.URL.Query().Get("within"); name != "" {
+		k, err := parseKey(name, p.Space.ID)
+		if err != nil {
+			return f.fail(w, s, err)
+		}
+		view.Within, words = &k, strings.Join([]string{string(k.Session), string(k.Reply), string(k.Call)}, " ")
+	}
 	if words == "" {
 		return f.write(w, http.StatusOK, "find", view)
 	}
@@ -141,7 +150,9 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 			more.Href = withParams(pathHistory, url.Values{"q": {words}})
 			r.All, r.Newest, r.Sort = true, true, ""
 		}
-		if r.Limit == 0 { // whether it has any is not known
+		if view.Within != nil {
+			r.Limit = 0 // the words also match other calls
+		} else if r.Limit == 0 { // whether it has any is not known
 			view.More = append(view.More, more)
 			continue
 		}
@@ -154,6 +165,9 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 			return f.fail(w, s, err)
 		}
 		for _, call := range page.Calls {
+			if k := view.Within; k != nil && (call.Parent == nil || call.Parent.ParentKey != toolcall.ParentKey{Session: k.Session, Reply: k.Reply, Call: k.Call}) {
+				continue
+			}
 			view.Found = append(view.Found, rowOf(call, p, mine[call.Key], filter{Show: showOpen}, toolcall.Key{}, f.now()))
 		}
 		if page.Next != 0 || page.Cursor != "" {

@@ -425,12 +425,14 @@ func TestSubAgent(t *testing.T) {
 		}
 	}
 	w.A.Ask("s2", "r2", "outside")
+	w.A.Propose("s1", "r3", "c1", gatewaytest.Deploy, `{"version":"s1 r1 outer"}`) // names the call, but was not made within it
 	b.goTo("/inbox")
 	b.see("researcher for planner · s2", "within lookup for agent planner")
 	b.click(`.strip a[href^="/find"]`)
-	b.until(`document.querySelector("#title").innerText === "Search" && document.querySelectorAll("#calls a").length === 3`)
-	b.click(`#calls a:last-of-type`)
-	b.see("call outer")
+	b.until(`document.querySelector("#title").innerText === "Calls within outer"`)
+	if ids := eval[string](b, `[...document.querySelectorAll("#calls a")].map((a) => new URL(a.href).searchParams.get("call")).sort().join()`); ids != "first,second" {
+		t.Errorf("the calls within outer are %s", ids)
+	}
 }
 
 // A search that does not show all calls says where the others are.
