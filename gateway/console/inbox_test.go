@@ -410,6 +410,20 @@ func TestSeededInbox(t *testing.T) {
 	b.see("Resolve the call")
 }
 
+// What a person unfolds in the diff of an edit stays unfolded while they type.
+func TestEditStaysUnfolded(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	hosts := `{"hosts":["` + strings.Join(strings.Fields(strings.Repeat("web ", 30)), `","`) + `"],"version":`
+	b.goTo(callPath(w.A.Propose("s1", "r1", "c1", gatewaytest.Ship, hosts+`1}`).Key) + "&do=edit")
+	b.write("#input", hosts+`2}`)
+	b.click(`#verdict details summary`)
+	b.write("#input", hosts+`2`)
+	b.until(`document.querySelector("#verdict .faults")`)
+	b.write("#input", hosts+`3}`)
+	b.until(`document.querySelector("#verdict").textContent.includes("3") && document.querySelector("#verdict details").open`)
+}
+
 // A request of a sub-agent says for which agent it asks, and links to the call that started it and to
 // all calls within that one.
 func TestSubAgent(t *testing.T) {

@@ -226,7 +226,11 @@ async function check(area) {
   try {
     const res = await fetch(area.dataset.check, { method: 'POST', body: new URLSearchParams(new FormData(area.form)), headers: { Accept: 'text/html' } });
     if (area.value !== text || !res.ok) return;
-    $('verdict')?.replaceChildren(...piece(await res.text()));
+    const verdict = $('verdict'), next = piece(await res.text());
+    const folds = () => [...verdict.querySelectorAll('details')];
+    if (folds().length) verdict.unfolded = folds().map((d) => d.open); // stays, also behind JSON that is not complete yet
+    verdict.replaceChildren(...next);
+    folds().forEach((d, i) => { d.open ||= Boolean(verdict.unfolded?.[i]); });
   } catch { return; } // the stream reports a lost connection
   area.setAttribute('aria-invalid', document.querySelector('#verdict .faults') ? 'true' : 'false');
   guard();
