@@ -110,6 +110,9 @@ func describeValue(raw []byte) string {
 		if s = shortenCommitments(s); s == redacted {
 			return s
 		}
+		if files := patchedFiles(s); len(files) > 0 {
+			return listFiles(files)
+		}
 		if s = shortenText(joinLines(s), maxValue); s == "" || strings.ContainsAny(s, " ,") {
 			return `"` + s + `"`
 		}
@@ -187,6 +190,40 @@ func filesOf(items []strictjson.Member) (files []string) {
 		}
 		if file = joinLines(file); !slices.Contains(files, file) {
 			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// patchMarks introduce a file in a patch; unless it changes, the word says what happens to it.
+var patchMarks = []struct{ mark, word string }{
+	{"*** Add File: ", "new "}, {"*** Update File: ", ""}, {"*** Delete File: ", "deleted "}, {"*** Move to: ", "to "}, {"+++ ", ""}, {"rename to ", "to "},
+}
+
+// patchedFiles returns the files that a patch names, or nil if the text is no patch.
+func patchedFiles(text string) (files []string) {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "*** Begin Patch\n") && !strings.HasPrefix(text, "--- ") && !strings.HasPrefix(text, "diff --git ") {
+		return nil
+	}
+	before := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if name, found := strings.CutPrefix(line, "--- "); found {
+			before = name
+		}
+		for _, m := range patchMarks {
+			name, found := strings.CutPrefix(line, m.mark)
+			if !found {
+				continue
+			}
+			if name == "/dev/null" {
+				m.word, name = "deleted ", before
+			}
+			name, _, _ = strings.Cut(name, "\t") // a time follows
+			if name = m.word + strings.TrimPrefix(strings.TrimPrefix(name, "a/"), "b/"); !slices.Contains(files, name) {
+				files = append(files, name)
+			}
 		}
 	}
 	return files
