@@ -68,7 +68,6 @@ func (f *Feeds) Run(ctx context.Context) {
 	}
 }
 
-// changes is one subscriber.
 type changes struct {
 	queue  chan Change
 	behind chan struct{} // closed when it missed something

@@ -264,7 +264,6 @@ func HTTP(h http.Handler, log *slog.Logger) *http.Server {
 	return s
 }
 
-// ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	v := &visit{s: s, w: &response{ResponseWriter: rw, page: isBrowser(r)}, began: time.Now(), id: requestID(r)}
 	v.w.sending = v.place.send

@@ -90,7 +90,6 @@ func (r *ReplyError) Error() string {
 	return fmt.Sprintf("%s: %s: %v", r.Type, r.What, r.Err)
 }
 
-// Unwrap returns the cause.
 func (r *ReplyError) Unwrap() error { return r.Err }
 
 // OpenTurnError refuses a message that arrives while a turn of its session is open. It unwraps to
@@ -100,7 +99,6 @@ type OpenTurnError struct {
 	Reply   message.ReplyID // the reply that is open
 }
 
-// Error names the open turn.
 func (e *OpenTurnError) Error() string { return e.Unwrap().Error() }
 
 // Unwrap returns the error that clients receive.

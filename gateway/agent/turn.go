@@ -248,7 +248,6 @@ func (t *turn) interruptOpen(ctx context.Context, failed error) (bool, error) {
 	})
 }
 
-// endEvents are the last events of the reply.
 func (t *turn) endEvents(failed error) []message.Event {
 	end := &message.ReplyEnd{EventHeader: message.NewHeader(t.note.Reply), Session: t.note.Session, FinishedReason: message.FinishedCompleted}
 	switch {
@@ -363,7 +362,6 @@ func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error
 	}, message.ErrFull)
 }
 
-// wait waits until every call is finished.
 func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*toolcall.Call, error) {
 	req := toolcall.WaitRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Until: toolcall.UntilFinished}
 	for _, c := range calls {

@@ -269,7 +269,6 @@ func (r *run) continueReply(t *thread, st *standing, now *projection, brought []
 	return p
 }
 
-// begin begins a turn with the person's new messages.
 func (r *run) begin(ctx context.Context, t *thread, now *projection) (*plan, error) {
 	if open := t.turns.Busy(); open != "" {
 		return r.handleOpenTurn(ctx, t, open)

@@ -30,7 +30,6 @@ func watchOp() *op {
 	}
 }
 
-// streamEvents replies with a stream of a session's events.
 func streamEvents(a *ask) error {
 	session, reply := message.SessionID(a.r.PathValue("session_id")), message.ReplyID(a.q.text("reply_id"))
 	from := gateway.Cursor{Seq: a.q.number("after")}

@@ -10,7 +10,6 @@ import (
 	"github.com/askance-dev/askance/gateway"
 )
 
-// Bounds of sessions.
 const (
 	maxSessions   = 10_000 // that a server remembers
 	maxCookie     = 3800   // bytes of a cookie's value: browsers keep 4096 with its name
@@ -50,7 +49,6 @@ type ticket struct {
 // sealedSession is the purpose with which tickets are sealed.
 const sealedSession = "session"
 
-// session is one login.
 type session struct {
 	id     gateway.Identity
 	parent <-chan struct{} // closed when the original identity is revoked; then id.Revoked is closed, too

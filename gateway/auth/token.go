@@ -303,7 +303,6 @@ const rereadPause = 100 * time.Millisecond
 // fix a mistake. Any of them may have been revoked since.
 const keepUnread = time.Minute
 
-// held is a token of the file.
 type held struct {
 	Token
 	over chan struct{} // closed when it is no longer valid

@@ -72,7 +72,6 @@ func NewUnixPeers(space toolcall.SpaceID, owner uint32, ownerName string, rolesO
 	return u, nil
 }
 
-// uidOf finds a user by name or uid.
 func uidOf(name string) (uint32, error) {
 	if uid, err := strconv.ParseUint(name, 10, 32); err == nil {
 		return uint32(uid), nil

@@ -53,7 +53,6 @@ const (
 	maxStranger = 64 << 10
 )
 
-// conn is one socket.
 type conn struct {
 	s     *Surface
 	ws    *websocket.Conn
@@ -224,7 +223,6 @@ func (c *conn) writeOne(ctx context.Context, cancel context.CancelFunc, b []byte
 	return err == nil
 }
 
-// beat pings the client.
 func (c *conn) beat(ctx context.Context, cancel context.CancelFunc) {
 	for range gateway.Every(ctx, c.s.cfg.Heartbeat) {
 		timed, stop := context.WithTimeout(ctx, c.s.cfg.Heartbeat)

@@ -100,7 +100,6 @@ type vote struct {
 	Good, Bad, Earlier      bool
 }
 
-// action is a button.
 type action struct{ Do, Label, Key, Tone, Href string }
 
 func (in *Console) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {

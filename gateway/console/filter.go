@@ -57,7 +57,6 @@ func (f filter) defaultSort() string {
 	return toolcall.SortAge
 }
 
-// Order is the order in force.
 func (f filter) Order() string { return cmp.Or(f.Sort, f.defaultSort()) }
 
 // Fields returns the filter as URL parameters or form fields, without defaults.

@@ -228,10 +228,8 @@ func (v *insightsView) addReviewers() {
 	add(groups, true)
 }
 
-// Median is the median time to a decision.
 func (v *insightsView) Median() string { return medianOf(v.Activity.ToDecision) }
 
-// Share formats a part of a whole.
 func (v *insightsView) Share(part, whole int) string {
 	if whole == 0 {
 		return "–"
@@ -414,7 +412,6 @@ func (p period) overTime(id, title string, all []measure, buckets []toolcall.Act
 	return c
 }
 
-// heat maps tools by decision.
 func (p period) heat(tools []toolcall.ActivityTool, most int) chart.Heat {
 	all := append(append([]measure{}, byPolicy[:3]...), byPeople...)
 	h := chart.Heat{Title: "Decisions by tool", Head: "Tool", Names: seriesOf(all)}

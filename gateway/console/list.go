@@ -21,7 +21,6 @@ import (
 // pageRows is how many calls a page of the list shows.
 const pageRows = 100
 
-// The tabs of the list.
 const (
 	showOpen    = "open"
 	showRunning = "running"
@@ -377,7 +376,6 @@ func orderOf(c *toolcall.Call, f filter) string {
 // Badge is the number of open requests in the navigation.
 func (s *side) Badge() count { return count{s.Open, "ask", "open"} }
 
-// rowIn is a row of a list, for its template.
 type rowIn struct {
 	Row  row
 	Now  time.Time

@@ -193,7 +193,6 @@ type piece struct {
 	Why     string `json:"why"`
 }
 
-// Offers describes the suggested rules.
 func (e *explanation) Offers() []string { return ruleTexts(e.Suggested) }
 
 func ruleTexts(rules []message.PermissionRule) []string {

@@ -70,7 +70,6 @@ type timeline struct {
 	Proposed string // the call's input as the model wrote it; "" if not streamed
 }
 
-// item is one event of a timeline.
 type item struct {
 	Kind string // text, thinking, call, asked, answered, output, end, user
 	Who  string

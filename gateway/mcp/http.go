@@ -61,7 +61,6 @@ func limitBody(w http.ResponseWriter, limit time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(until) // fails only in a test without deadlines
 }
 
-// ServeHTTP implements http.Handler.
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	limitBody(w, bodyTime) // also for a refused request, whose body net/http reads
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) && !s.isOwnPage(origin) {

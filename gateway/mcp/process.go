@@ -108,7 +108,6 @@ type lineLog struct {
 	rest []byte
 }
 
-// Write implements io.Writer.
 func (l *lineLog) Write(b []byte) (int, error) {
 	l.rest = append(l.rest, b...)
 	for {

@@ -261,7 +261,6 @@ type rpcError struct {
 	raw  json.RawMessage
 }
 
-// Error implements error.
 func (e *rpcError) Error() string { return fmt.Sprintf("%s (code %d)", e.text, e.code) }
 
 func (e *rpcError) bytes() json.RawMessage {

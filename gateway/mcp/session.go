@@ -64,7 +64,6 @@ func (s *httpServer) serveLegacy(w http.ResponseWriter, r *http.Request, princip
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// open begins a session.
 func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal string, f *frame) {
 	ses := &session{id: rand.Text() + rand.Text(), peer: s.g.newSession(principal, f), used: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	ses.peer.out = ses.enqueue

@@ -82,7 +82,6 @@ func (g *Gateway) ownsCall(id message.CallID, principal string) bool {
 	return found && two && hmac.Equal([]byte(tag), []byte(g.tagOf(random, principal)))
 }
 
-// digestOf returns the digest of a tool's name with its arguments.
 func digestOf(tool string, arguments json.RawMessage) string {
 	sum := sha256.Sum256([]byte(tool + "\x00" + string(arguments)))
 	return hex.EncodeToString(sum[:])

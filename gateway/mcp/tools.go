@@ -103,7 +103,6 @@ func (l *link) findTool(ctx context.Context, name string, fresh bool) (*tool, er
 	return nil, nil //nolint:nilnil // documented
 }
 
-// clientName is the tool's name as clients and the policy see it.
 func (t *tool) clientName() string { return t.up.clientName(t.name) }
 
 // declaration is the definition as the policy sees it. Its hash changes with each part

@@ -83,7 +83,6 @@ type ServerError struct {
 	Message string `json:"message"`
 }
 
-// Error returns the type and the message.
 func (e *ServerError) Error() string {
 	if e.Type == "" {
 		return "the server says: " + e.Message
@@ -125,10 +124,8 @@ type Error struct {
 	Err  error
 }
 
-// Error names the line.
 func (e *Error) Error() string { return fmt.Sprintf("model stream, line %d: %v", e.Line, e.Err) }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Reader reads a recording. It is not safe for concurrent use.

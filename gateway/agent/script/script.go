@@ -139,7 +139,6 @@ func single(word, rest string) step {
 	return nil
 }
 
-// stream is a stream line's step.
 func stream(rest string) step {
 	count, pause, _ := strings.Cut(rest, " ")
 	n, _ := strconv.Atoi(count)

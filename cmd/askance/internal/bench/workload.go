@@ -44,7 +44,6 @@ func find(name string) (workload, bool) {
 	return workloads[i], true
 }
 
-// The tools of a bench.
 const (
 	localTool  = "bench_local"
 	remoteTool = "bench_remote"

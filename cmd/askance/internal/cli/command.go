@@ -153,7 +153,6 @@ func (d *durationFlag) Set(text string) error {
 	return err // valueError says what a duration is
 }
 
-// Type returns the name of the value in the help.
 func (d *durationFlag) Type() string { return "duration" }
 
 func durationVar(f *pflag.FlagSet, into *time.Duration, name string, value time.Duration, help string) {

@@ -181,7 +181,6 @@ ones. Variables and askance.yaml are not stored.`,
 	return c
 }
 
-// contextFromFlags returns the settings of flags that a context can have.
 func contextFromFlags(env *environment) (settingsOf, error) {
 	of := settingsOf{}
 	for _, s := range settings {

@@ -218,7 +218,6 @@ func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error
 	return fmt.Sprintf("No %s match %s.%s\n", which, strings.Join(filters, ", "), more), nil
 }
 
-// text formats the list for people.
 func (l *listing) text(calls []*toolcall.Call) string {
 	if l.env.format != formatName {
 		return callsTable(l.env.out, calls, l.env.format == formatWide, l.limit > 0, time.Now())

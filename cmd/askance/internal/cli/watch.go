@@ -207,7 +207,6 @@ func (w *changes) showLeft(ctx context.Context, key toolcall.Key, was version) e
 	return w.printChange(r.Call)
 }
 
-// showAll reads the whole list.
 func (w *changes) showAll(ctx context.Context) error {
 	r := w.l.r
 	r.Sort, r.Limit = "-"+toolcall.SortChanged, 1

@@ -102,7 +102,6 @@ func Check(ctx context.Context, d dialect.Dialect, text string) []Finding {
 
 var timeoutFlag = regexp.MustCompile(`--timeout[ =](\S+)`)
 
-// ownTimeout returns the --timeout of a command line.
 func ownTimeout(command string) (time.Duration, bool) {
 	m := timeoutFlag.FindStringSubmatch(command)
 	if m == nil {

@@ -75,7 +75,6 @@ func (s Settings) Command() string {
 	return strings.Join(words, " ")
 }
 
-// entry is one hook in the settings of an agent.
 type entry struct {
 	Name      string            `json:"name,omitzero"`
 	Type      string            `json:"type"`

@@ -47,7 +47,6 @@ const (
 	maxListed = 2000
 )
 
-// The messages of the feed.
 type (
 	// listedMsg has a page of the open calls that changed. The last page of a whole list has
 	// listed, the keys of all its pages.

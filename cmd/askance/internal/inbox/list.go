@@ -292,7 +292,6 @@ func moves(key string, page int) (int, bool) {
 	return 0, false
 }
 
-// title names the list and its filter.
 func (l *listScreen) title() string {
 	title := [tabCount]string{"Open requests", "Active calls", "Blocked calls", "Finished calls"}[l.tab]
 	if f := strings.TrimSpace(l.filter.Value()); f != "" {

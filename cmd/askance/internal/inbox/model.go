@@ -304,7 +304,6 @@ func (m *model) mouse(e tea.MouseMsg) tea.Cmd {
 	return nil
 }
 
-// scroller is a screen with lines to scroll.
 type scroller interface{ by(lines int) }
 
 // wheel moves the selection, or the preview that the pointer is on.

@@ -8,7 +8,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// tab is one of the lists.
 type tab int
 
 const (

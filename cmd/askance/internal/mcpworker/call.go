@@ -132,7 +132,6 @@ func (s *Server) run(ctx context.Context, n *session, tool string, t executor.Ta
 	return executor.Output{}, err
 }
 
-// readAnswer converts the server's answer.
 func readAnswer(r *jsonrpc.Response) (executor.Output, error) {
 	if r.Error != nil {
 		return executor.Output{}, fmt.Errorf("the MCP server answered with an error: %w", r.Error)

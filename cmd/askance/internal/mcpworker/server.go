@@ -132,7 +132,6 @@ func (s *Server) serve(ctx context.Context) error {
 	}
 }
 
-// drop ends a session that is broken.
 func (s *Server) drop(n *session, why error) {
 	n.end(why)
 	s.mu.Lock()

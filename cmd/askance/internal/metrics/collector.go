@@ -388,7 +388,6 @@ func histogram(d *prometheus.Desc, t toolcall.ActivityTimes, labels ...string) p
 
 const prefix = "askance_"
 
-// row is a metric of the reference.
 type row struct {
 	name, kind, help string
 	labels           []string
@@ -409,7 +408,6 @@ var who = []string{"kind", "name"}
 
 var queueLabels = []string{"tool", "route", "placement"}
 
-// The metrics of an engine.
 var (
 	up    = describe("gauge", "up", "1 if the engine responds, else 0.")
 	build = describe("gauge", "build_info", "Always 1; the labels describe the engine.", "version", "engine", "space", "durability")

@@ -103,7 +103,6 @@ func ownRow(kind, name, help string, labels ...string) row {
 	return m
 }
 
-// The metrics of the process.
 var (
 	journalWrite   = ownRow("histogram", "journal_write_seconds", "Time until the journal has confirmed a record of this engine.")
 	httpRequests   = ownRow("counter", "http_requests_total", "HTTP requests by route and status; without a route: paths that do not exist.", "method", "route", "status")

@@ -187,7 +187,6 @@ func (p policy) status() api.PolicyStatusReply {
 	return p.live.Status()
 }
 
-// text returns the text of a policy that is or was in force.
 func (p policy) text(bundle string) (api.PolicyTextReply, bool) {
 	if p.live == nil {
 		return api.PolicyTextReply{}, false
@@ -329,8 +328,8 @@ func whenAtRest(changed <-chan struct{}, ended <-chan error, load func()) error 
 	}
 }
 
-// prepared resolves the paths in the input of calls that run on this machine, before
-// the policy decides about them, because the policy reads no files.
+// prepared is an engine.Policy that resolves the paths in the input of calls that run on this
+// machine, before the policy decides about them, because the policy reads no files.
 type prepared struct {
 	*permission.Live
 	schemas map[string]*permission.Schema
@@ -346,27 +345,22 @@ func localSchemas(tools []toolfile.Tool) map[string]*permission.Schema {
 	return out
 }
 
-// Decide implements engine.Policy.
 func (p prepared) Decide(ctx context.Context, r permission.Request) permission.Decision {
 	return p.Live.Decide(ctx, p.resolve(ctx, r))
 }
 
-// Denied implements engine.Policy.
 func (p prepared) Denied(ctx context.Context, r permission.Request) (permission.Decision, bool) {
 	return p.Live.Denied(ctx, p.resolve(ctx, r))
 }
 
-// Covers implements engine.Policy.
 func (p prepared) Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error {
 	return p.Live.Covers(ctx, p.resolve(ctx, r), rules)
 }
 
-// Values implements engine.Policy.
 func (p prepared) Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error) {
 	return p.Live.Values(ctx, p.resolve(ctx, r), paths)
 }
 
-// Explain implements engine.Policy.
 func (p prepared) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
 	return p.Live.Explain(ctx, p.resolve(ctx, r))
 }

@@ -55,7 +55,6 @@ func (e *Error) Error() string {
 	return s + ": " + e.Err.Error()
 }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Read reads a regular file of at most the given number of bytes. Errors are those of the system,
@@ -171,7 +170,6 @@ type numberCheck struct {
 	fault     *error
 }
 
-// Visit implements ast.Visitor.
 func (c numberCheck) Visit(n ast.Node) ast.Visitor {
 	var value any
 	switch n := n.(type) {
@@ -240,7 +238,6 @@ func (f *FaultError) Error() string {
 	return fmt.Sprintf("[%d:%d] %s", f.Line, f.Col, f.text())
 }
 
-// Unwrap returns the cause.
 func (f *FaultError) Unwrap() error { return f.Err }
 
 func (f *FaultError) text() string {

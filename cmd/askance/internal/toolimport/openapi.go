@@ -101,7 +101,6 @@ type converter struct {
 	dropped map[string]bool // keywords that are not JSON Schema
 }
 
-// input returns the schema of an operation's input.
 func (c *converter) input(d *Definition, item, op object) (object, error) {
 	properties, required := object{}, []any{}
 	add := func(name string, schema any, need bool) error {

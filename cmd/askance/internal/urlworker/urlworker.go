@@ -176,7 +176,6 @@ func lost(parent, ctx context.Context, t executor.Task, err error) error {
 	return err
 }
 
-// send sends the request once.
 func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*http.Response, error) {
 	r := &request{task: t}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { r.written.Store(true) }})
@@ -234,7 +233,6 @@ func sameHost(res *http.Response) (target string, ok bool) {
 	return to.String(), true
 }
 
-// read converts a reply.
 func read(t executor.Task, res *http.Response) (executor.Output, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply))
 	for n := 0; len(body) == maxReply-n && n < utf8.UTFMax-1; n++ { // a cut text ends with a whole character
