@@ -18,6 +18,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/askance-dev/askance/internal/child"
 	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -343,7 +345,7 @@ func paramHeaders(schema, arguments json.RawMessage) (values map[string]string, 
 			arg := args.get(p.Name)
 			if raw := prop.get("x-mcp-header"); raw != nil {
 				name := prop.text("x-mcp-header")
-				if !isHeaderName(name) || seen[strings.ToLower(name)] || !isPrimitive(prop.text("type")) {
+				if !httpguts.ValidHeaderFieldName(name) || seen[strings.ToLower(name)] || !isPrimitive(prop.text("type")) {
 					ok = false
 					return
 				}
@@ -361,15 +363,6 @@ func paramHeaders(schema, arguments json.RawMessage) (values map[string]string, 
 
 func isPrimitive(kind string) bool {
 	return kind == "string" || kind == "integer" || kind == "boolean"
-}
-
-func isHeaderName(name string) bool {
-	for _, c := range name {
-		if !strings.ContainsRune("!#$%&'*+-.^_`|~", c) && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return name != ""
 }
 
 func primitiveText(value json.RawMessage) (string, bool) {

@@ -329,7 +329,7 @@ func around() []Row {
 			Folder: "gateway",
 			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/mcpresult", "internal/plainfile", "internal/sleep", "internal/spelling"},
 			Libraries: []string{
-				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
+				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/net/http/httpguts", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid",
 			},
 			Why: "HTTP: each surface is one wire format over an engine; it decides nothing and knows neither NATS nor the policy",
@@ -342,7 +342,7 @@ func around() []Row {
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",
 				"github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbletea", "github.com/charmbracelet/bubbles",
 				"github.com/charmbracelet/x/ansi", "github.com/prometheus/client_golang", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf",
-				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/google/pprof/profile", "github.com/nats-io/nats.go", "golang.org/x/net/netutil", "github.com/modelcontextprotocol/go-sdk",
+				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/google/pprof/profile", "github.com/nats-io/nats.go", "golang.org/x/net/http/httpguts", "golang.org/x/net/netutil", "github.com/modelcontextprotocol/go-sdk",
 				"go.opentelemetry.io/otel", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf/proto",
 			},
 			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection; pprof: it reads its own profile; go-sdk: import lists the tools of MCP servers)",

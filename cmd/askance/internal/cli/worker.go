@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
@@ -365,8 +365,6 @@ func (r *running) loadEndpoint(header http.Header) error {
 	return nil
 }
 
-var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-
 // header reads the headers of --header-env.
 func (r *running) header() (http.Header, error) {
 	out := http.Header{}
@@ -374,7 +372,7 @@ func (r *running) header() (http.Header, error) {
 		name, variable, ok := strings.Cut(pair, "=")
 		value := strings.TrimSpace(os.Getenv(variable))
 		switch {
-		case !ok || !headerName.MatchString(name):
+		case !ok || !httpguts.ValidHeaderFieldName(name):
 			return nil, usagef("--header-env %q is not HEADER=VARIABLE", pair)
 		case value == "" || strings.ContainsFunc(value, unicode.IsControl):
 			return nil, usagef("--header-env %s: the variable %s has no value for a header: set it", name, variable)
