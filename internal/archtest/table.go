@@ -341,11 +341,11 @@ func around() []Row {
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",
 				"github.com/charmbracelet/lipgloss", "github.com/charmbracelet/bubbletea", "github.com/charmbracelet/bubbles",
-				"github.com/charmbracelet/x/ansi", "github.com/prometheus/client_golang", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf",
+				"github.com/charmbracelet/x/ansi", "github.com/prometheus/client_golang", "github.com/schollz/progressbar/v3", "github.com/knadh/koanf", "github.com/tailscale/hujson",
 				"golang.org/x/term", "github.com/goccy/go-yaml", "github.com/google/uuid", "github.com/google/pprof/profile", "github.com/nats-io/nats.go", "golang.org/x/net/http/httpguts", "golang.org/x/net/netutil", "github.com/modelcontextprotocol/go-sdk",
 				"go.opentelemetry.io/otel", "go.opentelemetry.io/proto/slim/otlp", "google.golang.org/protobuf/proto",
 			},
-			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection; pprof: it reads its own profile; go-sdk: import lists the tools of MCP servers)",
+			Why: "wiring: it joins the public packages and talks to people (nats.go: bench measures the bare connection; pprof: it reads its own profile; hujson: settings of agents have comments; go-sdk: import lists the tools of MCP servers)",
 		},
 		{
 			Folder:    "examples",

@@ -20,6 +20,7 @@ var documents = []string{
 	"{//\n\"hooks\":{/* none yet */},\n}",
 	"",
 	"{}\n",
+	"{} // mine",
 	"{\n  \"model\": \"opus\",\n  \"permissions\": {\"allow\": [\"Read\"]}\n}\n",
 	`{"hooks":{}}`,
 	"{\n  // my settings\n  \"theme\": \"dark\", // at night\n  \"hooks\": {\n    /* before */\n    \"PreToolUse\": [\n      {\"matcher\": \"Bash\", \"hooks\": [{\"type\": \"command\", \"command\": \"lint, // not a comment\"}]}, // mine\n    ],\n    \"Stop\": [],\n  },\n}\n",
@@ -139,7 +140,7 @@ func TestUninstallKeepsComments(t *testing.T) {
 
 // TestInstallRefuses: a file that cannot be read is not changed.
 func TestInstallRefuses(t *testing.T) {
-	for _, text := range []string{"[]", "{", `{"hooks": []}`, `{"hooks": {"PreToolUse": {}}}`, `{"a": 1 /* }`, `{"a": 1, "a": 2}`, "null"} {
+	for _, text := range []string{"[]", "{", `{"hooks": []}`, `{"hooks": {"PreToolUse": {}}}`, `{"a": 1 /* }`, `{"a": 1, "a": 2}`, "null", "{} /* }", `{"hooks": {,}}`} {
 		if out, err := settingsOf(dialect.ClaudeCode).Install(text); err == nil {
 			t.Errorf("%s became\n%s", text, out)
 		}
