@@ -12,6 +12,7 @@
 package bench
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -20,12 +21,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/google/pprof/profile"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
@@ -96,13 +99,14 @@ func (b *bench) open(ctx context.Context) (*Report, error) {
 	if err := registry.Register(localTool, echo); err != nil {
 		return nil, err
 	}
+	replicas := 1
 	c := node.Config{Dir: node.Dir(b.cfg.Dir), Space: space, Durability: b.cfg.Durability, Policy: []string{policy}, Tools: declared, Local: &registry}
 	if c.Durability == journal.DurabilityQuorum {
 		if b.cluster, err = embed.StartCluster(ctx, b.cfg.Dir, clusterSize); err != nil {
 			return nil, err
 		}
 		b.closers = append(b.closers, func() error { b.cluster.Close(); return nil })
-		c.NATS = b.cluster.URL()
+		c.NATS, replicas = b.cluster.URL(), clusterSize
 	}
 	if b.node, err = node.Start(ctx, c); err != nil {
 		return nil, err
@@ -113,7 +117,7 @@ func (b *bench) open(ctx context.Context) (*Report, error) {
 	if b.js, err = jetstream.New(b.node.Conn()); err != nil {
 		return nil, err
 	}
-	if b.raw, err = newRaw(ctx, b.node.Conn(), b.cfg.RecordBytes, b.replicas()); err != nil {
+	if b.raw, err = newRaw(ctx, b.node.Conn(), b.cfg.RecordBytes, replicas); err != nil {
 		return nil, err
 	}
 	return &Report{
@@ -124,13 +128,6 @@ func (b *bench) open(ctx context.Context) (*Report, error) {
 
 // clusterSize is how many servers hold a journal with the durability quorum.
 const clusterSize = 3
-
-func (b *bench) replicas() int {
-	if b.cluster != nil {
-		return clusterSize
-	}
-	return 1
-}
 
 // echo is the tool. It does nothing, so only the engine is measured.
 func echo(_ context.Context, t executor.Task) (executor.Output, error) {
@@ -245,17 +242,26 @@ func (b *bench) load(ctx context.Context, w workload) (Outcome, error) {
 	return o, nil
 }
 
-// profile takes a profile until stop is called, if the configuration asks for one.
+// profile takes a CPU profile until stop is called, if the configuration asks for one. stop
+// writes it to a file and divides it into stages.
 func (b *bench) profile(o *Outcome) (stop func() error, err error) {
 	if !b.cfg.Profile {
 		return func() error { return nil }, nil
 	}
-	p, err := startProfile()
-	if err != nil {
-		return nil, err
+	var data bytes.Buffer
+	if err := pprof.StartCPUProfile(&data); err != nil {
+		return nil, fmt.Errorf("take a profile: %w", err)
 	}
 	return func() error {
-		o.Stages, err = p.stop(profileFile(b.cfg.Dir, o.Name))
+		pprof.StopCPUProfile()
+		if err := os.WriteFile(profileFile(b.cfg.Dir, o.Name), data.Bytes(), 0o600); err != nil {
+			return fmt.Errorf("write the profile: %w", err)
+		}
+		p, err := profile.Parse(&data)
+		if err != nil {
+			return fmt.Errorf("read the profile: %w", err)
+		}
+		o.Stages, err = attribute(p)
 		return err
 	}, nil
 }
@@ -318,7 +324,8 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 	return context.Cause(ctx)
 }
 
-// latencies collects durations. Its methods may be called from several goroutines.
+// latencies collects durations. Several goroutines may call add; the other methods are for
+// the time after it.
 type latencies struct {
 	mu  sync.Mutex // guards all
 	all []time.Duration
@@ -330,21 +337,13 @@ func (l *latencies) add(d time.Duration) {
 	l.all = append(l.all, d)
 }
 
-func (l *latencies) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.all)
-}
+func (l *latencies) count() int { return len(l.all) }
 
 // percentile returns the duration, in microseconds, that p of 100 do not exceed.
 func (l *latencies) percentile(p int) float64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if len(l.all) == 0 {
 		return 0
 	}
-	sorted := slices.Clone(l.all)
-	slices.Sort(sorted)
-	i := (len(sorted)*p+99)/100 - 1
-	return float64(sorted[max(0, i)].Nanoseconds()) / 1e3
+	i := (len(l.all)*p+99)/100 - 1
+	return float64(slices.Sorted(slices.Values(l.all))[max(0, i)].Nanoseconds()) / 1e3
 }

@@ -1,13 +1,9 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
-	"runtime/pprof"
 	"slices"
 	"strings"
 
@@ -22,31 +18,7 @@ type StageCost struct {
 	CPU   float64 `json:"cpu_us"` // per call: the share of Cost.CPU
 }
 
-// profiler takes a CPU profile while a workload runs.
-type profiler struct{ data bytes.Buffer }
-
-func startProfile() (*profiler, error) {
-	p := new(profiler)
-	if err := pprof.StartCPUProfile(&p.data); err != nil {
-		return nil, fmt.Errorf("take a profile: %w", err)
-	}
-	return p, nil
-}
-
-// stop ends the profile, writes it to a file and divides it into stages, the largest first.
-func (p *profiler) stop(file string) ([]StageCost, error) {
-	pprof.StopCPUProfile()
-	if err := os.WriteFile(file, p.data.Bytes(), 0o600); err != nil {
-		return nil, fmt.Errorf("write the profile: %w", err)
-	}
-	read, err := profile.Parse(&p.data)
-	if err != nil {
-		return nil, fmt.Errorf("read the profile: %w", err)
-	}
-	return attribute(read)
-}
-
-// attribute assigns each sample to one stage.
+// attribute assigns each sample to one stage, and returns the largest stage first.
 func attribute(p *profile.Profile) ([]StageCost, error) {
 	var total int64
 	taken := map[string]int64{}
