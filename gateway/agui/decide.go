@@ -66,7 +66,10 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	}
 	now := t.project(t.through, r.run())
 	r.noteApprovals(t.parks, now.reply)
-	brought := r.results(now)
+	var brought []message.ToolResultBlock
+	if now.mapper != nil && !now.mapper.Ended() {
+		brought = r.resultsOf(now.mapper.Pending())
+	}
 	notes := st.listOvertaken(r.in.Resume)
 	if len(brought)+len(res.Answers)+len(res.Replayed)+len(res.Overtaken) == 0 {
 		if len(t.newMessages(r.in)) > 0 {
@@ -168,14 +171,6 @@ func (r *run) run() wire.Run {
 	of := r.of
 	of.Calls, of.Messages = nil, nil
 	return of
-}
-
-// results returns the client's results for its own tools.
-func (r *run) results(now *projection) []message.ToolResultBlock {
-	if now.mapper == nil || now.mapper.Ended() {
-		return nil
-	}
-	return r.resultsOf(now.mapper.Pending())
 }
 
 // resultsOf returns the client's results for calls that wait for them. A result of other arguments

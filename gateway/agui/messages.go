@@ -2,7 +2,6 @@ package agui
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -249,15 +248,6 @@ func (f *follower) origin() message.RawJSON {
 		of["replyId"] = string(f.reply)
 	}
 	return object(map[string]any{"agentscope": of})
-}
-
-// hideForeign refuses the thread of another principal without saying whether it
-// exists.
-func hideForeign(err error) error {
-	if errors.Is(err, message.ErrForeign) {
-		return &message.Error{Code: message.CodeForbidden, Op: "run", What: "the thread is not yours", Hint: "begin a thread with an id of your own"}
-	}
-	return err
 }
 
 var _ gateway.Surface = (*Surface)(nil)

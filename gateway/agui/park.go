@@ -214,19 +214,13 @@ func (f *follower) recordAndEnd(ctx context.Context, rec *park) error {
 	events := f.mapper.Park(f.restate()...)
 	if end, ok := events[len(events)-1].(*wire.RunFinished); ok && end.Outcome != nil && end.Outcome.Type == wire.OutcomeInterrupt {
 		if end.Outcome.Interrupts = rec.keepRecorded(end.Outcome.Interrupts); len(end.Outcome.Interrupts) == 0 {
-			end.Outcome = pendingTools(rec.Tools, f.of.Peer)
+			end.Outcome = &wire.Outcome{Type: wire.OutcomeSuccess} // the client has tools to run
+			if f.of.Peer == wire.Peer10 {
+				end.Outcome.PendingToolCallIDs = rec.Tools
+			}
 		}
 	}
 	return f.out.send(events...)
-}
-
-// pendingTools returns the outcome of a run whose client has tools to run.
-func pendingTools(ids []string, peer wire.Peer) *wire.Outcome {
-	out := &wire.Outcome{Type: wire.OutcomeSuccess}
-	if peer == wire.Peer10 {
-		out.PendingToolCallIDs = ids
-	}
-	return out
 }
 
 // keepRecorded returns the interrupts that are on record, with their texts.

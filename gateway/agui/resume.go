@@ -48,12 +48,6 @@ func (st *standing) asking(a asked) *toolcall.Call {
 	return c
 }
 
-// running reports whether an interrupt waits for a worker that is still busy.
-func (st *standing) running(a asked) bool {
-	c := st.calls[a.Call]
-	return a.Digest == "" && c != nil && c.Open()
-}
-
 // thread returns the standing in the form that the codec accepts.
 func (st *standing) thread() wire.Thread {
 	out := wire.Thread{Settled: map[string]wire.ResumeEntry{}}
@@ -74,7 +68,7 @@ func (st *standing) thread() wire.Thread {
 		if a.Expires != "" {
 			in.ExpiresAt = &a.Expires
 		}
-		if c != nil || st.running(a) {
+		if call := st.calls[a.Call]; c != nil || a.Digest == "" && call != nil && call.Open() { // a worker may still be busy
 			delete(out.Settled, a.ID) // an approval request keeps its id while it is open
 		}
 		out.Open = append(out.Open, in)

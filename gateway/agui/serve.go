@@ -79,8 +79,11 @@ func (r *run) serve(ctx context.Context, w http.ResponseWriter, l *load, connect
 		r.logEarlyEnd(newStream(w, r.in, r.of.Peer, r.log).send(runError(refused.err)))
 		return nil
 	}
+	if errors.Is(err, message.ErrForeign) { // do not say whether the thread exists
+		return &message.Error{Code: message.CodeForbidden, Op: "run", What: "the thread is not yours", Hint: "begin a thread with an id of your own"}
+	}
 	if err != nil {
-		return hideForeign(err)
+		return err
 	}
 	f := &follower{run: r, out: newStream(w, r.in, r.of.Peer, r.log)}
 	r.logEarlyEnd(f.play(ctx, next))

@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -334,6 +335,7 @@ func headerText(value string) (text string, ok bool) {
 func paramHeaders(schema, arguments json.RawMessage) (values map[string]string, ok bool) {
 	values, ok = map[string]string{}, true
 	seen := map[string]bool{}
+	primitives := []string{"string", "integer", "boolean"}
 	var walk func(schema, value json.RawMessage, depth int)
 	walk = func(schema, value json.RawMessage, depth int) {
 		if depth > 16 {
@@ -345,7 +347,7 @@ func paramHeaders(schema, arguments json.RawMessage) (values map[string]string, 
 			arg := args.get(p.Name)
 			if raw := prop.get("x-mcp-header"); raw != nil {
 				name := prop.text("x-mcp-header")
-				if !httpguts.ValidHeaderFieldName(name) || seen[strings.ToLower(name)] || !isPrimitive(prop.text("type")) {
+				if !httpguts.ValidHeaderFieldName(name) || seen[strings.ToLower(name)] || !slices.Contains(primitives, prop.text("type")) {
 					ok = false
 					return
 				}
@@ -359,10 +361,6 @@ func paramHeaders(schema, arguments json.RawMessage) (values map[string]string, 
 	}
 	walk(schema, arguments, 0)
 	return values, ok
-}
-
-func isPrimitive(kind string) bool {
-	return kind == "string" || kind == "integer" || kind == "boolean"
 }
 
 func primitiveText(value json.RawMessage) (string, bool) {

@@ -95,7 +95,8 @@ func contentText(result object) string {
 func (h *held) outcomeOf(call *toolcall.Call) *outcome {
 	text := ""
 	if call.Result != nil {
-		text = plainText(call.Result.Output.String())
+		marks := strings.NewReplacer("<system-reminder>", "", "</system-reminder>", "") // for models, in texts of askance
+		text = strings.TrimSpace(marks.Replace(call.Result.Output.String()))
 	}
 	switch toolcall.Cause(call.Cause) {
 	case toolcall.CauseDeny:
@@ -126,11 +127,6 @@ func (h *held) outcomeOf(call *toolcall.Call) *outcome {
 		return refusal(text, call)
 	}
 	return &outcome{result: encode(map[string]any{"content": []any{textBlock(text)}})}
-}
-
-// plainText removes the marks for models from a text of askance.
-func plainText(text string) string {
-	return strings.TrimSpace(strings.NewReplacer("<system-reminder>", "", "</system-reminder>", "").Replace(text))
 }
 
 // storedOutcome reads the MCP result from the journal, or returns nil if it was not stored.

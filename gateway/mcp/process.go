@@ -22,19 +22,15 @@ type process struct {
 }
 
 func startProcess(ctx context.Context, l *link) (*process, error) {
-	env := append(environment(), l.up.Env...)
-	program, err := child.Start(context.WithoutCancel(ctx), l.up.Command, env, &lineLog{log: l.log}) // it lives until close, not as long as a request
+	// The settings and credentials of askance are not for the server.
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ASKANCE_") })
+	program, err := child.Start(context.WithoutCancel(ctx), l.up.Command, append(env, l.up.Env...), &lineLog{log: l.log}) // it lives until close, not as long as a request
 	if err != nil {
 		return nil, fmt.Errorf("%w: start %s: %w", errNotSent, l.up.Command[0], err)
 	}
 	p := &process{program, make(chan struct{}, 1), make(chan struct{})}
 	go p.follow(l)
 	return p, nil
-}
-
-// environment returns this process's variables, without the settings and credentials of askance.
-func environment() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ASKANCE_") })
 }
 
 func (p *process) follow(l *link) {
