@@ -419,9 +419,11 @@ func blockedText(c *toolcall.Call) string {
 type change struct{ Mark, Text string }
 
 // diff returns the lines that an edit changes, or nil if both inputs are equal.
-func diff(before, after string) []change {
+func diff(before, after string) []change { return changesOf(asked.Changes(before, after)) }
+
+func changesOf(lines []string) []change {
 	var out []change
-	for _, l := range asked.Changes(before, after) {
+	for _, l := range lines {
 		out = append(out, change{l[:1], l[2:]})
 	}
 	return out

@@ -280,9 +280,7 @@ func comparePolicies(from, to api.PolicyTextReply) *policyDiff {
 		}
 		d := fileDiff{Name: name, TooLarge: large}
 		if !large {
-			for _, l := range nearChanges(linediff.Lines(splitLines(was.Text), splitLines(is.Text))) {
-				d.Lines = append(d.Lines, change{Mark: strings.TrimSpace(l[:1]), Text: l[2:]})
-			}
+			d.Lines = nearChanges(changesOf(linediff.Lines(splitLines(was.Text), splitLines(is.Text))))
 		}
 		out.Files = append(out.Files, d)
 	}
@@ -309,24 +307,15 @@ func splitLines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// nearChanges drops lines that are more than three lines from a change.
-func nearChanges(lines []string) []string {
-	const near = 3
-	show := make([]bool, len(lines))
-	for i, l := range lines {
-		if l[0] != ' ' {
-			for j := max(0, i-near); j <= min(len(lines)-1, i+near); j++ {
-				show[j] = true
-			}
-		}
-	}
-	var out []string
-	for i, l := range lines {
+// nearChanges drops lines that are not near a change.
+func nearChanges(diff []change) (out []change) {
+	near := areNear(diff)
+	for i, l := range diff {
 		switch {
-		case show[i]:
+		case near[i]:
 			out = append(out, l)
-		case i == 0 || show[i-1]:
-			out = append(out, "  …")
+		case i == 0 || near[i-1]:
+			out = append(out, change{" ", "…"})
 		}
 	}
 	return out

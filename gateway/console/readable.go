@@ -299,7 +299,8 @@ func foldDiff(diff []change) folded {
 	return out
 }
 
-func hunksOf(diff []change) (out []hunk) {
+// areNear says which lines are at most nearLines from a change.
+func areNear(diff []change) []bool {
 	near := make([]bool, len(diff))
 	for i, l := range diff {
 		if l.Mark != " " {
@@ -308,6 +309,11 @@ func hunksOf(diff []change) (out []hunk) {
 			}
 		}
 	}
+	return near
+}
+
+func hunksOf(diff []change) (out []hunk) {
+	near := areNear(diff)
 	for i := 0; i < len(diff); {
 		end := i + 1
 		for end < len(diff) && near[end] == near[i] {
