@@ -15,16 +15,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Defaults and limits.
+// Limits.
 const (
-	// DefaultKeepAlive is the interval between comments on an idle stream.
-	DefaultKeepAlive = 15 * time.Second
-	// DefaultGrace is how long a run with open approval requests waits for running calls before it
-	// ends with these requests.
-	DefaultGrace = 5 * time.Second
-	// DefaultPatience is how long a run stays open while it only waits for workers that report
-	// nothing. Then it ends with an interrupt that anyone may resolve to check again.
-	DefaultPatience = 10 * time.Minute
 	// MaxBody bounds a request in bytes: it carries the whole conversation.
 	MaxBody = 8 << 20
 	// MaxMessages, MaxTools and MaxEntries bound the lists of a request.
@@ -39,10 +31,15 @@ const (
 type Config struct {
 	// Runners run the agents. Required.
 	Runners agent.Runners
-	// KeepAlive, Grace and Patience replace the defaults of these names, which apply where they
-	// are 0.
-	KeepAlive, Grace, Patience time.Duration
-	Log                        *slog.Logger // nil: none
+	// KeepAlive is the interval between comments on an idle stream. Default: 15 seconds.
+	KeepAlive time.Duration
+	// Grace is how long a run with open approval requests waits for running calls before it
+	// ends with these requests. Default: 5 seconds.
+	Grace time.Duration
+	// Patience is how long a run stays open while it only waits for workers that report nothing.
+	// Then it ends with an interrupt that anyone may resolve to check again. Default: 10 minutes.
+	Patience time.Duration
+	Log      *slog.Logger // nil: none
 }
 
 // Surface is the AG-UI endpoint. It is safe for concurrent use.
@@ -57,9 +54,9 @@ func New(cfg Config) (*Surface, error) {
 	if cfg.Runners == nil {
 		return nil, errors.New("agui: runners are required")
 	}
-	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, DefaultKeepAlive)
-	cfg.Grace = cmp.Or(cfg.Grace, DefaultGrace)
-	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
+	cfg.KeepAlive = cmp.Or(cfg.KeepAlive, 15*time.Second)
+	cfg.Grace = cmp.Or(cfg.Grace, 5*time.Second)
+	cfg.Patience = cmp.Or(cfg.Patience, 10*time.Minute)
 	return &Surface{cfg: cfg, log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), threads: threads{open: map[threadKey]*load{}}}, nil
 }
 
