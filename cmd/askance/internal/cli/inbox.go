@@ -66,9 +66,13 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		return err
 	}
 	defer l.Close()
-	signer, err := inboxSigner(sign)
+	key, err := sign.load() // after the login, which sets the name
 	if err != nil {
 		return err
+	}
+	var signer *inbox.Signer
+	if key != nil {
+		signer = &inbox.Signer{KeyID: key.keyID(), Lasts: key.lasts, Sign: key.sign}
 	}
 	preview := func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error) {
 		return api.Preview.Call(ctx, l, r)
@@ -81,16 +85,6 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		return errSignal
 	}
 	return err
-}
-
-// inboxSigner reads the person's key, or returns nil without --sign-key. It must run after
-// the login, which sets the name.
-func inboxSigner(sign *signing) (*inbox.Signer, error) {
-	key, err := sign.load()
-	if err != nil || key == nil {
-		return nil, err
-	}
-	return &inbox.Signer{KeyID: key.keyID(), Lasts: key.lasts, Sign: key.sign}, nil
 }
 
 // connectLive is connect for a long-running command: it needs a running engine,

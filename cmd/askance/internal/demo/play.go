@@ -47,7 +47,10 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 	began := time.Now()
 	playing, over := context.WithCancelCause(ctx)
 	defer over(errPlayed)
-	f := newFollower(d.key(), d.cfg.Sink)
+	f := &follower{
+		reply: toolcall.Key{Space: d.cfg.Space, Session: Session, Reply: d.reply}, sink: d.cfg.Sink, asked: make(chan *toolcall.Call, toolcall.MaxCallsPerTurn),
+		calls: map[toolcall.Key]*toolcall.Call{}, moved: make(chan struct{}),
+	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer over(errPlayed)
@@ -78,10 +81,6 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
 	return d.result(ctx, last, time.Since(began))
-}
-
-func (d *Demo) key() toolcall.Key {
-	return toolcall.Key{Space: d.cfg.Space, Session: Session, Reply: d.reply}
 }
 
 func (d *Demo) as(role toolcall.Role, name string) engine.Client {
@@ -163,13 +162,6 @@ type follower struct {
 	told  uint64     // everything up to here was forwarded
 	calls map[toolcall.Key]*toolcall.Call
 	moved chan struct{} // closed and replaced with each record
-}
-
-func newFollower(reply toolcall.Key, sink toolcall.Sink) *follower {
-	return &follower{
-		reply: reply, sink: sink, asked: make(chan *toolcall.Call, toolcall.MaxCallsPerTurn),
-		calls: map[toolcall.Key]*toolcall.Call{}, moved: make(chan struct{}),
-	}
 }
 
 func (f *follower) CaughtUp() { f.sink.CaughtUp() }

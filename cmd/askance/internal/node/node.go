@@ -305,7 +305,9 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	}
 	n.ready.journal, n.ready.log = n.journal, n.cfg.Log
 	if n.server == nil && !n.cfg.Offline {
-		n.logClaim()
+		if c := n.journal.Claim(); c.Assumed { // the server may have more
+			n.cfg.Log.Warn("the durability of the journal is unknown, so the least is claimed: state it with --durability, or let the engine ask with --nats-system-creds", "durability", string(c.Durability), "why", c.Why)
+		}
 		n.logReplicas(ctx)
 	}
 	return nil
@@ -330,13 +332,6 @@ func (n *Node) logReplicas(ctx context.Context) {
 		if s.Replicas == 1 {
 			n.cfg.Log.Warn("a stream of the space has one replica on a cluster: everything stops while its server is down; run askance journal replicas 3, or state --replicas 1", "stream", s.Stream, "server", s.Leader)
 		}
-	}
-}
-
-// logClaim warns if the engine claims less durability than the server may have.
-func (n *Node) logClaim() {
-	if c := n.journal.Claim(); c.Assumed {
-		n.cfg.Log.Warn("the durability of the journal is unknown, so the least is claimed: state it with --durability, or let the engine ask with --nats-system-creds", "durability", string(c.Durability), "why", c.Why)
 	}
 }
 
