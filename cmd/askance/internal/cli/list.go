@@ -293,7 +293,8 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 			rows[i] = append(rows[i], strings.Join(c.Risk, ", "), term.Clip(waitsFor(c), wideWidth), term.SafeLine(placeOf(c)))
 		}
 		rows[i][0], rows[i][1] = out.Name(rows[i][0]), phasePaint(out, c)(rows[i][1])
-		rows[i][2] = duePaint(out, c, now)(rows[i][2])
+		due, _ := c.Waiting(time.Now())
+		rows[i][2] = out.Due(due.Ends, now, func(s string) string { return s })(rows[i][2])
 	}
 	return tableText(out, heads, rows)
 }
@@ -342,25 +343,6 @@ func statusOf(c *toolcall.Call) string {
 	}
 	word, _ := asked.Ended(c)
 	return strings.ToLower(word)
-}
-
-// A request is urgent or soon due if it has at most this time left.
-const (
-	urgent = 5 * time.Minute
-	soon   = 30 * time.Minute
-)
-
-func duePaint(out *term.Out, c *toolcall.Call, now time.Time) func(string) string {
-	w, _ := c.Waiting(time.Now())
-	switch left := w.Ends.Sub(now); {
-	case w.Ends.IsZero():
-		return out.Dim
-	case left <= urgent:
-		return out.Bad
-	case left <= soon:
-		return out.Ask
-	}
-	return func(s string) string { return s }
 }
 
 // placeOf is the reply of a call, and the call within which it was made.

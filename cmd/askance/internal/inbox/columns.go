@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/toolcall"
@@ -85,12 +85,6 @@ func endPaint(m *model, q *request) func(string) string {
 	return m.out.Bad
 }
 
-const (
-	// The list marks deadlines that are nearer than these.
-	soon   = 30 * time.Minute
-	urgent = 5 * time.Minute
-)
-
 // leftText returns the time that is left; "!" marks urgent requests even without colours.
 func leftText(m *model, q *request) string {
 	if !q.open() {
@@ -105,7 +99,7 @@ func leftText(m *model, q *request) string {
 	default:
 		text = asked.ShortSpan(ends.Sub(m.now))
 	}
-	if !ends.IsZero() && ends.Sub(m.now) <= urgent {
+	if !ends.IsZero() && ends.Sub(m.now) <= term.Urgent {
 		text += "!"
 	}
 	return text
@@ -115,16 +109,7 @@ func leftPaint(m *model, q *request) func(string) string {
 	if !q.open() {
 		return m.out.Dim
 	}
-	left := q.due.Sub(m.now)
-	switch {
-	case q.due.IsZero():
-		return m.out.Dim
-	case left <= urgent:
-		return m.out.Bad
-	case left <= soon:
-		return m.out.Ask
-	}
-	return m.out.Good
+	return m.out.Due(q.due, m.now, m.out.Good)
 }
 
 // rowText returns the summary, preceded by the responses so far or by the outcome.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/message"
@@ -195,7 +196,7 @@ func (r *requests) count(now time.Time) (open, due int) {
 			continue
 		}
 		open++
-		if !q.due.IsZero() && q.due.Sub(now) <= soon {
+		if !q.due.IsZero() && q.due.Sub(now) <= term.Soon {
 			due++
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/lipgloss"
@@ -114,6 +115,25 @@ func (o *Out) Who(s string) string { return o.paint(magenta, s) }
 
 // Dim paints what is less important.
 func (o *Out) Dim(s string) string { return o.paint(grey, s) }
+
+// A request is urgent or soon due if it has at most this time left.
+const (
+	Urgent = 5 * time.Minute
+	Soon   = 30 * time.Minute
+)
+
+// Due paints how much time is left; later is for what is not due soon.
+func (o *Out) Due(ends, now time.Time, later func(string) string) func(string) string {
+	switch left := ends.Sub(now); {
+	case ends.IsZero():
+		return o.Dim
+	case left <= Urgent:
+		return o.Bad
+	case left <= Soon:
+		return o.Ask
+	}
+	return later
+}
 
 // Bold makes a heading.
 func (o *Out) Bold(s string) string { return o.render.NewStyle().Bold(true).Render(s) }
