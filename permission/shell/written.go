@@ -164,8 +164,9 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 		return true
 	}
 	words := c.Argv[1:]
+	unpacks := (unpackers[name] || decompressors[name]) && (!c.is(packs) || slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }))
 	switch {
-	case unpackers[name] && c.piped, (unpackers[name] || decompressors[name]) && namesArchive(words, targets):
+	case c.is(fetches), unpacks && (unpackers[name] && c.piped || namesArchive(words, targets)):
 		addUnpacked(words, targets)
 		return false
 	case copies[name] && !slices.ContainsFunc(words, func(w Word) bool { return isDevice(w.Text) || strings.Contains(w.Text, ":") }):
@@ -250,7 +251,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	if !ok {
 		return false
 	}
-	if strings.Contains(c.Argv[0].Text, "/") && isAmong(files, c.Argv[0].Text) || loadsFile(name, files) || isInstalled(c.Argv[0].Text, files) {
+	if strings.Contains(c.Argv[0].Text, "/") && isAmong(files, c.Argv[0].Text) || c.loadsFile(name, files) || isInstalled(c.Argv[0].Text, files) {
 		return true
 	}
 	declares := evaluates[name] || name == "env"
@@ -263,7 +264,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	}
 	for i, w := range words {
 		switch {
-		case declares && c.setsFile(w.Text, files), interpreters[name] && runsText.MatchString(w.Text) && !onlyReplaces.MatchString(w.Text) && mentionsFile(w.Text, files):
+		case declares && c.setsFile(w.Text, files), interpreters[name] && w.loadsFile(files):
 			return true
 		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
 		case shells[name] && (hasShortOption(w.Text, 'c') || hasShortOption(c.Argv[i].Text, 'c') && isText(w.Text)): // its commands are looked at
@@ -274,22 +275,28 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	return false
 }
 
-// startsPrograms matches what starts programs in code, and runsText also the pipes of awk and perl,
-// which takes the argument 'sh s|' for a command.
+// startsPrograms matches what starts programs in code.
 const startsPrograms = "system|exec|[pP]open|spawn|subprocess|child_process|getline|eval|`"
-
-var runsText = regexp.MustCompile(startsPrograms + `|["']\s*\||\|\s*["']|^\||\|\s*$`)
-
-// mentionsFile reports whether code names one of the files: os.system("sh s").
-func mentionsFile(code string, files map[string]bool) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(code, notInName), func(name string) bool { return isAmong(files, name) })
-}
 
 // unpackers write the files that an archive names, and decompressors one beside the archive: anyFile.
 var (
 	unpackers     = setOf("tar bsdtar unzip 7z 7za 7zz cpio pax unrar ar jar")
 	decompressors = setOf("gunzip gzip pigz bunzip2 bzip2 unxz xz unlzma lzma unzstd zstd unlz4 lz4 lzop lzip brotli uncompress")
 )
+
+// fetches matches commands that save files whose names they do not have, and packs commands of
+// unpackers that only pack or list.
+var (
+	fetches = regexp.MustCompile(`^(?:aria2c|yt-dlp|youtube-dl|(?:git|hg|gh) (?:.* )?clone|(?:gh|pip3?) (?:.* )?download|p?npm (?:.* )?pack|svn (?:.* )?(?:co|checkout|export)|` +
+		`curl (?:.* )?(?:-\w*[JK]\w*|--remote-header\S*|--config)|wget (?:.* )?(?:-\w*[irm]\w*|--(?:content-d|rec|mir|input)\S*)|(?:(?:aws|gsutil|rclone) (?:.* )?(?:r?sync|copy)|scp|rsync) (?:.* )?\S*:\S*(?: -\S*)* [^-\s]\S*)(?: |=|$)`)
+	packs = regexp.MustCompile(`^(?:bsd)?tar -?[ctruzjJvp]+f?(?: |$)|^(?:gzip|pigz|bzip2|xz|lzma|zstd|lzop|lzip|brotli)(?: (?:[^-\s]\S*|-[0-9cfkqvT]+|--(?:best|fast|keep|force)))*$`)
+)
+
+// is reports whether the words of the command match a pattern.
+func (c *Command) is(pattern *regexp.Regexp) bool {
+	name, _ := c.program()
+	return pattern.MatchString(strings.Join(append([]string{name}, c.Args()[1:]...), " "))
+}
 
 // Marks among the written files: any file, also among those of the system, also a program in the
 // folders in which programs are looked for.
@@ -393,13 +400,25 @@ func (w Word) namesFile(files map[string]bool) bool {
 	return false
 }
 
+// loadsFile reports whether code may run one of the files, which it names: os.system("sh s").
+func (w Word) loadsFile(files map[string]bool) bool {
+	return loadsCode.MatchString(w.Text) && !onlyReplaces.MatchString(w.Text) && slices.ContainsFunc(strings.FieldsFunc(w.Text, notInName), func(name string) bool {
+		return path.Ext(name) != ".json" && isAmong(files, name)
+	})
+}
+
+// loadsCode matches what runs a file, or its text, in code, also with the pipes of awk and perl, which
+// takes the argument 'sh s|' for a command.
+var loadsCode = regexp.MustCompile(`(?i)(?:^|[^.\w])(?:do|load|require|include|use|source|script|import)(?:_once|_relative)?\s*[("'q]|\bKernel\b|\brun_|loadfile|dofile|__import__|importlib|\bvm\b|` +
+	startsPrograms + `|["']\s*\||\|\s*["']|^\||\|\s*$`)
+
 // modules are the extensions of files that code may load without writing the extension.
 var modules = setOf(".py .js .mjs .cjs .ts .rb .pl .pm .lua .php")
 
 // loadsFile reports whether a program runs one of the files without being told to.
-func loadsFile(name string, files map[string]bool) bool {
+func (c *Command) loadsFile(name string, files map[string]bool) bool {
 	for f := range files {
-		if isListed(loaders[path.Base(f)], name) || name == "git" && strings.Contains("/"+f, "/.git/") {
+		if isListed(loaders[path.Base(f)], name) && (f != anyFile || !c.is(fetches)) || name == "git" && strings.Contains("/"+f, "/.git/") {
 			return true
 		}
 	}
@@ -409,7 +428,7 @@ func loadsFile(name string, files map[string]bool) bool {
 var loaders = map[string]string{
 	"Makefile": "make gmake", "makefile": "make gmake", "GNUmakefile": "make gmake", "package.json": "npm pnpm yarn npx bun", "conftest.py": "pytest py.test",
 	".bashrc": "bash", ".bash_profile": "bash", ".bash_login": "bash", ".profile": "bash sh dash", ".zshrc": "zsh", ".zshenv": "zsh", ".gitconfig": "git",
-	anyFile: "make gmake npm pnpm yarn npx bun pytest py.test git pip pip3 cargo rake just nox", "setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
+	anyFile: "make gmake npm pnpm yarn npx bun pytest py.test git pip pip3 cargo rake just nox tox mvn gradle go cmake ninja", "setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
 }
 
 // changesInput reports whether a text gives the shell itself another input, which
