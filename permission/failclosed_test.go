@@ -27,12 +27,14 @@ func TestCauseOfFailure(t *testing.T) {
 	}
 }
 
-// A call cannot make a rule build a text that is far longer than the call.
-func TestTextsOfRulesAreBounded(t *testing.T) {
+// A call cannot make a rule build a text that is far longer than the call, or compare one at every
+// position of another.
+func TestWorkOfRulesIsBounded(t *testing.T) {
 	input := `{"s": "` + strings.Repeat("a", 20_000) + `", "l": ["` + strings.Repeat(`","`, 20_000) + `"]}`
-	for _, when := range []string{`args.s.replace("a", args.s) == "b"`, `args.s.replace("a", args.s, 5000) == "b"`, `args.l.join(args.s) == "b"`, `regex.replace(args.s, "a", args.s) == "b"`} {
+	for _, when := range []string{`args.s.replace("a", args.s) == "b"`, `args.s.replace("a", args.s, 5000) == "b"`, `args.l.join(args.s) == "b"`, `regex.replace(args.s, "a", args.s) == "b"`,
+		`args.s.indexOf(args.s) == 1`, `args.s.indexOf(args.s, 1) == 1`, `args.s.lastIndexOf(args.s) == 1`} {
 		b := compile(t, permission.Options{Limits: permission.Limits{RuleCost: math.MaxUint32, DecisionCost: math.MaxUint32, Deadline: time.Minute}}, rule("long", message.BehaviorDeny, when))
-		if d := decide(b, "", input); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Msg, "is longer than") || d.Behavior == message.BehaviorAllow {
+		if d := decide(b, "", input); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Msg, "builds or compares more than") || d.Behavior == message.BehaviorAllow {
 			t.Errorf("%s: %s, %v", when, d.Behavior, d.Errors)
 		}
 	}

@@ -137,7 +137,7 @@ var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	return boundResults(env)
+	return boundWork(env)
 })
 
 // ToolEnv is the language with variables, and with args typed by the schema. A nil type makes args

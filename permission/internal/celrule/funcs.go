@@ -77,9 +77,12 @@ func functionOptions() []cel.EnvOption {
 	return append(opts, cel.CostModel(append(models, textCosts()...)...))
 }
 
-// growing has the functions whose result can be much longer than what they get, with the length of
-// what they add. cel-go counts the cost of a call only once it has built the result.
-var growing = map[string]func(args []ref.Val) int{
+// heavy has the functions whose result can be much longer than what they get, with the length of
+// what they add, and those that compare at every position, with the length of what they compare.
+// cel-go counts the cost of a call only once it has the result.
+var heavy = map[string]func(args []ref.Val) int{
+	"indexOf":     comparedLength,
+	"lastIndexOf": comparedLength,
 	"replace": func(args []ref.Val) int {
 		return strings.Count(textOf(args[0]), textOf(args[1])) * len(textOf(args[2]))
 	},
@@ -96,18 +99,20 @@ var growing = map[string]func(args []ref.Val) int{
 	},
 }
 
+func comparedLength(args []ref.Val) int { return len(textOf(args[0])) * len(textOf(args[1])) }
+
 func textOf(v ref.Val) string {
 	s, _ := v.(types.String)
 	return string(s)
 }
 
-// maxResult bounds what one call of such a function adds, in bytes.
-const maxResult = 16 << 20
+// maxWork bounds what one call of such a function adds or compares, in bytes.
+const maxWork = 16 << 20
 
-// boundResults makes these functions fail before they build a text that is too long.
-func boundResults(env *cel.Env) (*cel.Env, error) {
+// boundWork makes these functions fail before they do too much.
+func boundWork(env *cel.Env) (*cel.Env, error) {
 	var opts []cel.EnvOption
-	for name, length := range growing {
+	for name, length := range heavy {
 		f := env.Functions()[name]
 		bindings, err := f.Bindings()
 		if err != nil {
@@ -122,8 +127,8 @@ func boundResults(env *cel.Env) (*cel.Env, error) {
 			decl := f.OverloadDecls()[i]
 			call := func(args ...ref.Val) ref.Val {
 				switch {
-				case length(args) > maxResult:
-					return types.NewErr("%s: the result is longer than %d bytes", name, maxResult)
+				case length(args) > maxWork:
+					return types.NewErr("%s: builds or compares more than %d bytes", name, maxWork)
 				case b.Unary != nil:
 					return b.Unary(args[0])
 				case b.Binary != nil:
