@@ -27,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"time"
 
@@ -133,16 +134,12 @@ func ReadCall(data []byte) (Call, error) {
 // FromTests returns the calls of the policies' tests, without their expectations.
 func FromTests(policies ...permission.Policy) []Call {
 	var out []Call
-	seen := map[string]bool{}
 	for _, p := range policies {
 		for _, t := range p.Tests {
-			req := t.Call
-			key, err := strictjson.Marshal([]any{req.Tool, string(req.Input), req.Mode, req.Caller, req.Now, req.Cwd, req.WorkingDirs})
-			if err == nil && seen[string(key)] {
+			if slices.ContainsFunc(out, func(c Call) bool { return reflect.DeepEqual(c.Request, t.Call) }) {
 				continue // in both policies
 			}
-			seen[string(key)] = true
-			out = append(out, Call{Name: t.Name, Request: req})
+			out = append(out, Call{Name: t.Name, Request: t.Call})
 		}
 	}
 	return out

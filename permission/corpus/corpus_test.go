@@ -140,12 +140,14 @@ func TestFromJournalParent(t *testing.T) {
 func TestFromTests(t *testing.T) {
 	p := permission.Policy{Tests: []permission.Test{{Name: "a", Call: permission.Request{Tool: "pay", Input: []byte(`{}`)}}}}
 	other := permission.Policy{Tests: []permission.Test{{Name: "again", Call: permission.Request{Tool: "pay", Input: []byte(`{}`)}},
-		{Name: "b", Call: permission.Request{Tool: "pay", Input: []byte(`{"n":1}`)}}}}
+		{Name: "b", Call: permission.Request{Tool: "pay", Input: []byte(`{"n":1}`)}},
+		{Name: "remembered", Call: permission.Request{Tool: "pay", Input: []byte(`{}`), SessionRules: []message.PermissionRule{{ToolName: "pay", Behavior: message.BehaviorAllow}}}},
+		{Name: "within", Call: permission.Request{Tool: "pay", Input: []byte(`{}`), Depth: 1, Parent: &permission.Parent{Tool: "agent"}}}}}
 	var names []string
 	for _, c := range corpus.FromTests(p, other) {
 		names = append(names, c.Name)
 	}
-	if diff := cmp.Diff([]string{"a", "b"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"a", "b", "remembered", "within"}, names); diff != "" {
 		t.Error(diff)
 	}
 }
