@@ -212,9 +212,11 @@ func (l *linter) checkReadOnly(r *permission.Rule) {
 }
 
 // decidesBefore reports whether rule a decides calls that both match, so that b does not. first says
-// that a is before b. Ask rules ask together, so none of them hides another.
+// that a is before b. Ask rules ask together, so none of them hides another. A rule whose budget has no
+// room decides nothing, and what a rule demands of matching calls also applies if another decides.
 func decidesBefore(a, b *permission.Rule, first bool) bool {
-	if !a.IsEnforced() || !b.IsEnforced() {
+	demands := len(b.Redact) > 0 || b.Executor != permission.Executor{} || b.Audit == permission.AuditFull
+	if !a.IsEnforced() || !b.IsEnforced() || a.Budget != nil || demands {
 		return false
 	}
 	x, y := precedence[a.Behavior], precedence[b.Behavior]
@@ -236,6 +238,9 @@ func (l *linter) checkCovers(a, b *permission.Rule, parts map[*permission.Rule][
 	}
 	if a.HasContent() && (!b.HasContent() || *a.RuleContent != *b.RuleContent || a.Behavior != b.Behavior) {
 		return false // content covers more in a deny rule than in an allow rule
+	}
+	if a.HasContent() && !a.TrustOptions && (b.TrustOptions || a.Options != b.Options) {
+		return false
 	}
 	if a.When == "" {
 		return true

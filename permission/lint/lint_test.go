@@ -83,7 +83,7 @@ func (nothing) Match(permission.Call) (bool, error) { return false, nil }
 // allDuties lets a policy require everything.
 var allDuties = []permission.Duty{permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor,
 	permission.DutyQuorum, permission.DutySigned, permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
-	permission.DutyRemember, permission.DutyRedact, permission.DutyExecutorSubject, permission.DutyExecutorTimeout, permission.DutyAudit}
+	permission.DutyRemember, permission.DutyRedact, permission.DutyExecutorSubject, permission.DutyExecutorTimeout, permission.DutyAudit, permission.DutyBudget}
 
 // options returns the options of lint for the cases of one code.
 func options(t testing.TB, code lint.Code, which string) lint.Options {
