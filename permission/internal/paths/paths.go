@@ -4,9 +4,10 @@
 //	ok, err := paths.Within("/srv/app/../secrets/k", "/srv/app") // false
 //
 // It refuses texts that programs read in different ways: NUL and other control characters,
-// backslashes, drives, a leading "~" or "//". If Windows or a case-insensitive file system reads a
-// path differently and that would change the result of a comparison, it is an error; see [Fold]. A
-// relative path names a file only together with a folder; see [Join].
+// backslashes, drives, a leading "~" or "//", and links of processes such as /proc/self/root. If
+// Windows or a case-insensitive file system reads a path differently and that would change the
+// result of a comparison, it is an error; see [Fold]. A relative path names a file only together
+// with a folder; see [Join].
 //
 // Cleaning is textual. If a folder on the way is a symbolic link, "a/../b" and the file system may
 // disagree, and a path inside a folder may lead out of it; the caller must resolve
@@ -52,8 +53,24 @@ func check(p string) error {
 	case strings.IndexFunc(p, toolcall.IsHidden) >= 0:
 		return fault("contains characters that cannot be seen")
 	}
+	return checkLinks(p)
+}
+
+// checkLinks refuses an absolute path through a link that Linux has in every process: it leads
+// anywhere, as /proc/self/root does.
+func checkLinks(p string) error {
+	if !strings.Contains(p, "proc") && !strings.Contains(p, "dev") {
+		return nil
+	}
+	for i, c := range p + "/" {
+		if c == '/' && ofProcess.MatchString(path.Clean(p[:i])) {
+			return fault("leads through a link of a process, so it can name any file")
+		}
+	}
 	return nil
 }
+
+var ofProcess = regexp.MustCompile(`^/(?:proc/[^/]+(?:/task/[^/]+)?/(?:cwd|root|fd)|dev/(?:fd|std(?:in|out|err)))$`)
 
 // Clean resolves ".", ".." and double separators in the text. The result for an absolute path is
 // absolute; one that leads above "/" stays at "/".
@@ -88,8 +105,11 @@ func Join(dir, p string) (string, error) {
 	if p[0] == '/' {
 		return path.Clean(p), nil
 	}
-	// Cleaned as a whole, so that ".." in p can leave dir.
-	return path.Clean(base + "/" + p), nil
+	whole := base + "/" + p // cleaned as a whole, so that ".." in p can leave dir
+	if err := checkLinks(whole); err != nil {
+		return "", err
+	}
+	return path.Clean(whole), nil
 }
 
 // Within reports whether p is dir or below it. Both must be absolute.

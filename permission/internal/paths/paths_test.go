@@ -51,6 +51,12 @@ func TestWithin(t *testing.T) {
 		{"/data/a\u200bb", "/data", "error"},
 		{"/data/\xff", "/data", "error"},
 		{"file:///data/x", "/data", "error"},
+		{"/proc/self/root/data/x", "/data", "error"},
+		{"/proc//1/task/./7/cwd/x", "/data", "error"},
+		{"/proc/self/root/../data/x", "/data", "error"}, // up from the root
+		{"/dev/fd/3", "/data", "error"},
+		{"/proc/cpuinfo", "/proc", "true"},
+		{"/dev/null", "/data", "false"},
 		{"/" + strings.Repeat("a", paths.MaxLen), "/", "error"},
 	} {
 		ok, err := paths.Within(c.path, c.dir)
@@ -119,7 +125,7 @@ func TestTextFunctions(t *testing.T) {
 			t.Errorf("%s(%q) = %q, %v; want %q", c.name, c.in, got, err, c.want)
 		}
 	}
-	for _, c := range [][3]string{{"/w", "a/../../x", "/x"}, {"/w", "/etc", "/etc"}, {"/w/", "./a", "/w/a"}, {"w", "a", ""}, {"/w", "", ""}, {"/w", "~/a", ""}, {"", "a", ""}} {
+	for _, c := range [][3]string{{"/w", "a/../../x", "/x"}, {"/w", "/etc", "/etc"}, {"/w/", "./a", "/w/a"}, {"w", "a", ""}, {"/w", "", ""}, {"/w", "~/a", ""}, {"", "a", ""}, {"/", "proc/self/root/../etc", ""}, {"/proc/self", "cwd/x", ""}} {
 		got, err := paths.Join(c[0], c[1])
 		if got != c[2] || (c[2] == "") != (err != nil) {
 			t.Errorf("join(%q, %q) = %q, %v; want %q", c[0], c[1], got, err, c[2])
