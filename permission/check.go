@@ -213,6 +213,9 @@ func (c checker) checkTime(r *Rule) {
 	if r.Expiry < 0 || r.Expiry > rulefile.MaxTime {
 		c.addFault(r, "expiry", "must be between 0 and one year", "write a duration such as 15m or 24h")
 	}
+	if len(r.Escalation) > 0 && !r.Approvers.isNamed() && r.Behavior == message.BehaviorAsk {
+		c.addFaultOf(ProblemPeople, r, "escalation", "adds no one, because any approver can respond from the start", "name in approvers who is asked first")
+	}
 	expiry := cmp.Or(r.Expiry, c.bundle.expiry)
 	for i, e := range r.Escalation {
 		key := fmt.Sprintf("escalation[%d]", i)

@@ -133,7 +133,7 @@ func drawAsk(t *rapid.T, name string) permission.Rule {
 	r := permission.Rule{Name: name, Tools: []string{"t"}, Behavior: message.BehaviorAsk, Expiry: minutes("expiry", 5, 9),
 		Redact: names("redact", "args.a", "args.b.*", "args.c")}
 	r.Approvers = permission.Approvers{Users: names("users", "ann", "bob", "cid"), Groups: names("groups", "g", "h"), ExcludeRequester: rapid.Bool().Draw(t, "exclude")}
-	if rapid.Bool().Draw(t, "escalates") {
+	if len(r.Approvers.Users)+len(r.Approvers.Groups) > 0 && rapid.Bool().Draw(t, "escalates") {
 		r.Escalation = []permission.Escalation{{After: minutes("after", 1, 4), To: permission.Approvers{Users: []string{rapid.SampledFrom([]string{"ann", "dan"}).Draw(t, "to")}}}}
 		r.OnExpiry = rapid.SampledFrom([]permission.OnExpiry{"", permission.OnExpiryDeny, permission.OnExpiryEscalate}).Draw(t, "on expiry")
 	}
