@@ -226,6 +226,28 @@ func (e hostEntry) has(u URL) bool {
 	}
 }
 
+// IPv4 returns the URL with the IPv4 address that some networks take the IPv6 address for; false if
+// there is none.
+func (u URL) IPv4() (URL, bool) {
+	addr, err := netip.ParseAddr(u.Host)
+	if !u.Addr || err != nil || !addr.Is6() {
+		return u, false
+	}
+	b := addr.As16()
+	for prefix, at := range embedding {
+		if prefix.Contains(addr) {
+			u.Host = netip.AddrFrom4([4]byte(b[at:])).String()
+			return u, true
+		}
+	}
+	return u, false
+}
+
+// embedding are the ranges that embed an IPv4 address, with its first byte: compatible, NAT64, 6to4.
+var embedding = map[netip.Prefix]int{
+	netip.MustParsePrefix("::/96"): 12, netip.MustParsePrefix("64:ff9b::/96"): 12, netip.MustParsePrefix("2002::/16"): 2,
+}
+
 // Private reports whether the host is known not to be public: an address that is loopback, private,
 // link-local, multicast, unspecified or reserved for such use, or a name that never leaves the
 // machine or the local network.
