@@ -120,6 +120,9 @@ func faults(want permission.Expect, got permission.Decision) []Fault {
 	if want.Expiry != nil {
 		differ("expiry", duration(*want.Expiry), duration(need.Expiry))
 	}
+	if got.Behavior == message.BehaviorAsk {
+		need.OnExpiry = cmp.Or(need.OnExpiry, permission.OnExpiryDeny)
+	}
 	if want.OnExpiry != "" {
 		differ("on_expiry", string(want.OnExpiry), string(need.OnExpiry))
 	}

@@ -57,7 +57,7 @@ func TestPassing(t *testing.T) {
     expect: {behavior: ask, rule: large, step: rule, message: "Pay?", users: [bob, ann], groups: [], quorum: 1, expiry: 1h, errors: false, redact: []}
   - name: nothing decides
     call: {tool: pay, args: {}}
-    expect: {behavior: ask, rule: null}
+    expect: {behavior: ask, rule: null, on_expiry: deny}
 `)
 	if r.Failed != 0 || r.Passed != 2 {
 		for _, res := range r.Results {
