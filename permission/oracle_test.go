@@ -122,7 +122,7 @@ var atoms = []condition{
 	{`has(args.n)`, func(c oracleCall) answer { return answerOf(c.n != nil) }},
 	{`args.?s.orValue("") == ""`, func(c oracleCall) answer { return answerOf(c.s == nil || *c.s == "") }},
 	{`ctx.now.getHours() >= 8`, func(c oracleCall) answer { return answerOf(c.hour >= 8) }},
-	{`tool.name == "t"`, func(oracleCall) answer { return yes }},
+	{`tool.name != "u"`, func(oracleCall) answer { return yes }},
 	{`caller.tenant == "x"`, func(oracleCall) answer { return fails }},
 	{`false`, func(oracleCall) answer { return no }},
 }
@@ -216,6 +216,7 @@ type oracle struct {
 	rules     []oracleRule
 	call      oracleCall
 	mode      permission.Mode
+	tool      string // t, or an undeclared one that is named after the server of t
 	readOnly  bool
 	check     permission.CheckResult
 	session   []message.PermissionRule
@@ -239,7 +240,9 @@ type verdict struct {
 }
 
 func (o oracle) about(r oracleRule) bool {
-	return slices.ContainsFunc(r.Tools, func(name string) bool { return slices.Contains([]string{"t", "srv/*", permission.AnyTool}, name) })
+	return slices.ContainsFunc(r.Tools, func(name string) bool {
+		return name == permission.AnyTool || name == o.tool || name == "srv/*" && (o.tool == "t" || r.Behavior != message.BehaviorAllow)
+	})
 }
 
 func (o oracle) of(b message.Behavior, watched bool) (out []oracleRule) {
@@ -625,8 +628,12 @@ func TestDecisionsAreDocumented(t *testing.T) {
 			mode:     rapid.SampledFrom(allModes).Draw(t, "mode"),
 			readOnly: rapid.IntRange(0, 4).Draw(t, "read-only") == 0,
 			check:    permission.CheckResult(rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3, 4, 5}).Draw(t, "check")),
+			tool:     "t",
 			user:     rapid.SampledFrom([]string{"ann", "zoe"}).Draw(t, "user"),
 			expiry:   rapid.SampledFrom([]time.Duration{0, 10 * time.Minute}).Draw(t, "expiry"),
+		}
+		if rapid.IntRange(0, 4).Draw(t, "undeclared") == 0 {
+			o.tool, o.readOnly, o.check = rapid.SampledFrom([]string{"srv.x", "mcp__srv__x"}).Draw(t, "tool"), false, permission.CheckPassthrough
 		}
 		o.call.hour = rapid.SampledFrom([]int{3, 12}).Draw(t, "hour")
 		if rapid.IntRange(0, 3).Draw(t, "has n") > 0 {
@@ -637,7 +644,7 @@ func TestDecisionsAreDocumented(t *testing.T) {
 		}
 		for _, b := range behaviors {
 			if rapid.IntRange(0, 7).Draw(t, "session "+string(b)) == 0 {
-				o.session = append(o.session, message.PermissionRule{ToolName: "t", Behavior: b, Source: "user"})
+				o.session = append(o.session, message.PermissionRule{ToolName: o.tool, Behavior: b, Source: "user"})
 			}
 		}
 		for i := range rapid.IntRange(0, 8).Draw(t, "rules") {
@@ -649,7 +656,7 @@ func TestDecisionsAreDocumented(t *testing.T) {
 		for _, r := range rapid.Permutation(o.rules).Draw(t, "order") {
 			policy.Rules = append(policy.Rules, r.Rule)
 		}
-		tool := permission.Tool{Name: "t", Server: "srv", ReadOnly: o.readOnly, Check: answers(o.check)}
+		tool := permission.Tool{Name: "t", Server: "srv", ReadOnly: o.readOnly, Check: answers(o.check)} // undeclared tools have neither
 		if rapid.Bool().Draw(t, "typed") {
 			s, err := permission.CompileSchema([]byte(`{"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string", "maxLength": 9}}}`))
 			if err != nil {
@@ -662,7 +669,7 @@ func TestDecisionsAreDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := permission.Request{
-			Tool: "t", Input: []byte(o.call.input()), Mode: o.mode, SessionRules: o.session, Now: time.Date(2026, 3, 1, o.call.hour, 0, 0, 0, time.UTC),
+			Tool: o.tool, Input: []byte(o.call.input()), Mode: o.mode, SessionRules: o.session, Now: time.Date(2026, 3, 1, o.call.hour, 0, 0, 0, time.UTC),
 			Caller: permission.Caller{User: o.user, Session: "s", Agent: "a"},
 		}
 		for _, name := range o.exhausted {
