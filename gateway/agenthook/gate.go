@@ -161,6 +161,8 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 			return c, nil
 		case same && holder == g.holder():
 			return c, g.mustClaim(ctx, c)
+		case same && holder == "" && isDecided(c):
+			free = slices.Insert(free, 0, c)
 		case same && holder == "":
 			free = append(free, c)
 		}

@@ -103,7 +103,11 @@ func (g *gate) claim(ctx context.Context, c *toolcall.Call) (mine bool, err erro
 	if err != nil { // the claim may be recorded
 		return false, errors.Join(err, g.release(context.WithoutCancel(ctx), c))
 	}
-	return holder == g.holder(), nil
+	if holder != g.holder() {
+		g.waiter = "" // its release is about another call
+		return false, nil
+	}
+	return true, nil
 }
 
 func (g *gate) mustClaim(ctx context.Context, c *toolcall.Call) error {

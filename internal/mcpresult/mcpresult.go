@@ -38,6 +38,7 @@ func Read(answer []byte, limit int) (r Result, err error) {
 		return r, err
 	case r.Type != "" && r.Type != "complete" && !r.NeedsInput():
 		return r, fmt.Errorf("it has the unknown type %.40q", r.Type)
+	case r.NeedsInput(): // Go servers write that its content is null
 	case r.Content == nil && hasMember(answer, "content"):
 		return r, errors.New("its content is null")
 	case r.Content == nil && r.Task != nil:

@@ -349,11 +349,11 @@ func receiptText(out *term.Out, c *proof.Checked) string {
 		s.rowf("response", "%s by %s at %s, on %s", v.Kind, out.Who(term.SafeLine(asked.Actor(v.By))), v.At.UTC().Format(time.RFC3339), v.Digest)
 	}
 	for _, g := range story.Grants {
-		approved := ""
+		approved := []string{fmt.Sprintf("attempt %d", g.Attempt)}
 		for _, by := range g.Approvals {
-			approved += ", approved by " + out.Who(term.SafeLine(asked.Actor(by.By)))
+			approved = append(approved, "approved by "+out.Who(term.SafeLine(asked.Actor(by.By))))
 		}
-		s.rowf("grant", "attempt %d%s, signed by key %s", g.Attempt, approved, g.KeyID)
+		s.rowf("grant", "%s, signed by key %s", strings.Join(approved, ", "), g.KeyID)
 	}
 	for _, t := range story.Attempts {
 		if t.Worker != "" {

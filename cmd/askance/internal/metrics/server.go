@@ -103,6 +103,7 @@ func ownRow(kind, name, help string, labels ...string) row {
 	return m
 }
 
+// The metrics of the process. Those of other packages are exported.
 var (
 	journalWrite   = ownRow("histogram", "journal_write_seconds", "Time until the journal has confirmed a record of this engine.")
 	httpRequests   = ownRow("counter", "http_requests_total", "HTTP requests by route and status; without a route: paths that do not exist.", "method", "route", "status")
