@@ -178,7 +178,15 @@ func (m *Machine) applyResolution(ev Resolved) error {
 // in UTC.
 func Timestamp(t time.Time) string { return message.Timestamp(t.UTC()) }
 
-const interruptedText = "<system-reminder>The tool call has been interrupted by the user.</system-reminder>"
+// interruptedText is AgentScope's text for the model, and says more after an attempt whose outcome
+// is unknown.
+func interruptedText(c *Call) string {
+	text := "<system-reminder>The tool call has been interrupted by the user."
+	if c.Blocked == BlockedUnknown || c.Begun > 0 && !c.Started() {
+		text += " The tool may have run before that, so it may have taken effect."
+	}
+	return text + "</system-reminder>"
+}
 
 func deniedText(tool string, d Decision) string {
 	if d.Message != "" {

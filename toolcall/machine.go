@@ -152,7 +152,7 @@ func (m *Machine) apply(ev Event) error {
 	case Expired:
 		return m.deny(CauseExpire, message.ToolResultDenied, expiredText(c), newDenial(c, expiredReason), ev.At)
 	case Interrupted:
-		return m.finish(CauseInterrupt, message.ToolResultInterrupted, cmp.Or(ev.Text, interruptedText), ev.At)
+		return m.finish(CauseInterrupt, message.ToolResultInterrupted, cmp.Or(ev.Text, interruptedText(c)), ev.At)
 	case Revoked:
 		return m.applyRevocation(ev)
 	default:

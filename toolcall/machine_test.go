@@ -132,6 +132,21 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// An interrupt of a call whose outcome is unknown tells the model so.
+func TestInterruptedText(t *testing.T) {
+	propose, allow, submit := toolcall.Proposed{Base: base(0), Call: newCall()}, decided(message.BehaviorAllow, toolcall.PlaceRemote), toolcall.Submitted{Base: base(1), Attempt: toolcall.Attempt{Number: 1}}
+	start := toolcall.Started{Base: base(2), Attempt: 1, Worker: "w", Claim: "x", LeaseMS: 1000}
+	const text, more = "<system-reminder>The tool call has been interrupted by the user.", " The tool may have run before that, so it may have taken effect."
+	for want, before := range map[string][]toolcall.Event{
+		text + "</system-reminder>":        {propose, allow, submit, start},
+		text + more + "</system-reminder>": {propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown}},
+	} {
+		if c, _ := drive(t, append(before, toolcall.Interrupted{Base: base(4)})...); c.Result.Output.String() != want {
+			t.Errorf("%s, want %s", c.Result.Output, want)
+		}
+	}
+}
+
 func TestRefusedSteps(t *testing.T) {
 	ask, allow := decided(message.BehaviorAsk, ""), decided(message.BehaviorAllow, toolcall.PlaceRemote)
 	propose := toolcall.Proposed{Base: base(0), Call: newCall()}

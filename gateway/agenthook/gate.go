@@ -145,7 +145,7 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	if i := slices.IndexFunc(open, func(c *toolcall.Call) bool { return c.Call == g.id() }); i >= 0 {
 		return g.take(ctx, open[i])
 	}
-	var free []*toolcall.Call
+	var decided, undecided []*toolcall.Call // that are free
 	for _, c := range open {
 		prompted := g.ev.Kind == dialect.Prompt && g.ev.Call == "" && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input))
 		same := c.Proposal == g.proposal(g.ev.Cwd)
@@ -162,12 +162,12 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 		case same && holder == g.holder():
 			return c, g.mustClaim(ctx, c)
 		case same && holder == "" && isDecided(c):
-			free = slices.Insert(free, 0, c)
+			decided = append(decided, c)
 		case same && holder == "":
-			free = append(free, c)
+			undecided = append(undecided, c)
 		}
 	}
-	for _, c := range free {
+	for _, c := range slices.Concat(decided, undecided) {
 		if mine, err := g.claim(ctx, c); err != nil || mine {
 			return c, err
 		}

@@ -309,7 +309,7 @@ func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":     func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
 		"text":     func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
-		"prose":    func(s any) template.HTML { return prose(reveal.Text(fmt.Sprint(s))) },
+		"prose":    func(s any) template.HTML { return highlight(joinEmoji(reveal.Text(fmt.Sprint(s)))) }, // for what people only read, in the order of its language
 		"name":     nameOf,
 		"icon":     icon,
 		"about":    aboutCall,
@@ -357,14 +357,13 @@ var rightToLeft = func() *regexp.Regexp {
 // markup makes HTML from a text of package reveal. Everything is in its order from left to right:
 // text from right to left is isolated, so it does not move what is next to it.
 func markup(revealed string) template.HTML {
-	return template.HTML(rightToLeft.ReplaceAllString(string(prose(revealed)), `<bdi dir="rtl">$0</bdi>`)) //nolint:gosec // only text has such letters
+	return template.HTML(rightToLeft.ReplaceAllString(string(highlight(revealed)), `<bdi dir="rtl">$0</bdi>`)) //nolint:gosec // only text has such letters
 }
 
-// prose is markup for what people only read, in the order of its language. It highlights the marks,
-// and counts equal ones in a row.
-func prose(revealed string) template.HTML {
+// highlight makes HTML with highlighted marks, and counts equal ones in a row.
+func highlight(revealed string) template.HTML {
 	title := ` title="an invisible character, or one that looks like another"`
-	return template.HTML(oddMarks.ReplaceAllStringFunc(template.HTMLEscapeString(joinEmoji(revealed)), func(marks string) string { //nolint:gosec // all was escaped
+	return template.HTML(oddMarks.ReplaceAllStringFunc(template.HTMLEscapeString(revealed), func(marks string) string { //nolint:gosec // all was escaped
 		var b strings.Builder
 		b.WriteString("<mark" + title + ">")
 		title = "" // a text can have thousands of marks

@@ -286,7 +286,7 @@ func TestPictures(t *testing.T) {
 	}
 	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" onload="window.hit=1"><image href="https://evil.example/a.png"/></svg>`)
 	output := message.Content{Blocks: []message.Block{
-		data("image/png", drawn), data("image/svg+xml", drawn), data("image/svg+xml", svg), data("image/png", svg), data("image/png", picture(8000, 8000)),
+		data("image/png", drawn), data("image/svg+xml", drawn), data("image/svg+xml", svg), data("image/png", svg), data("image/png", picture(8000, 8000)), data("image/png", picture(5000, 5000)), data("image/png", picture(5000, 5000)),
 		&message.DataBlock{Source: &message.URLSource{URL: "https://evil.example/b.png", MediaType: "image/png"}},
 	}}
 	bot := w.A.Client(gatewaytest.Bot)
@@ -304,8 +304,8 @@ func TestPictures(t *testing.T) {
 	b.until(`[...document.querySelectorAll(".picture img")].every((i) => i.complete)`)
 	got := eval[string](b, `[...document.querySelectorAll("#result img")].map((i) => i.naturalWidth + "x" + i.naturalHeight + " " + i.src.slice(0, 15) + " " + i.alt).join("; ")`)
 	want := `40x30 data:image/png; p‹U+0430›y"><b>.png, image/png, `
-	if strings.Count(got, "data:") != 2 || !strings.HasPrefix(got, want) {
-		t.Errorf("the images are %s, want two like %s", got, want)
+	if strings.Count(got, "data:") != 3 || strings.Count(got, "5000x5000") != 1 || !strings.HasPrefix(got, want) {
+		t.Errorf("the images are %s, want two like %s and a large one", got, want)
 	}
 	b.accessibleIn("pictures", "#result")
 }

@@ -6,8 +6,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"image"
-	_ "image/gif" // register the formats that a page shows
-	_ "image/jpeg"
+	_ "image/jpeg" // register the formats that a page shows; a GIF can be larger than its header says
 	_ "image/png"
 	"maps"
 	"regexp"
@@ -341,8 +340,6 @@ const textual = `[©®‼⁉™ℹ↔-↙↩↪⌨⏏⏭-⏯⏱⏲⏸-⏺Ⓜ▪�
 
 // joined matches the emoji that Unicode joins of several ones, and textual ones with a selector. J is
 // the joiner, V the selector and S a skin tone.
-//
-// Invariant: it matches no sequence that looks the same without its invisible characters.
 var joined = func() *regexp.Regexp {
 	const (
 		turned   = `(?:J➡V)?`
@@ -356,8 +353,9 @@ var joined = func() *regexp.Regexp {
 	return regexp.MustCompile(all.Replace(acting + `|` + working + `|` + families + `|` + couples + `|` + others + `|` + textual + `V`))
 }()
 
-// joinEmoji puts the invisible characters of emoji back into a text of package reveal, where browsers
-// draw one picture from them. Terminals disagree on the width of such emoji, so they show the marks.
+// joinEmoji puts the invisible characters of emoji back into a text of package reveal that no tool
+// gets, where browsers draw one picture from them. In arguments they stay visible, because many emoji
+// look the same without them. Terminals disagree on the width of such emoji, so they show the marks.
 func joinEmoji(revealed string) string {
 	if !strings.Contains(revealed, joiner) && !strings.Contains(revealed, selector) {
 		return revealed
@@ -365,8 +363,8 @@ func joinEmoji(revealed string) string {
 	return joined.ReplaceAllStringFunc(revealed, strings.NewReplacer(joiner, "\u200d", selector, "\ufe0f").Replace)
 }
 
-// A page shows so many images of a result. It only names images with more pixels, because a few bytes
-// can unpack to more memory than a browser has.
+// A page shows so many images of a result, with so many pixels together, and only names the others: a
+// few bytes can unpack to more memory than a browser has.
 const (
 	maxPictures = 20
 	maxPixels   = 32 << 20
@@ -381,6 +379,7 @@ type picture struct {
 }
 
 func picturesOf(c message.Content) (out []picture) {
+	left := maxPixels
 	for _, b := range c.Blocks {
 		data, ok := b.(*message.DataBlock)
 		if !ok || len(out) == maxPictures {
@@ -395,9 +394,10 @@ func picturesOf(c message.Content) (out []picture) {
 			continue
 		}
 		size, format, err := image.DecodeConfig(bytes.NewReader(raw))
-		if err != nil || size.Width <= 0 || size.Height <= 0 || size.Height > maxPixels/size.Width {
+		if err != nil || size.Width <= 0 || size.Height <= 0 || size.Height > left/size.Width {
 			continue
 		}
+		left -= size.Width * size.Height
 		src := "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(raw)
 		out = append(out, picture{asked.DataName(data), template.URL(src), size.Width, size.Height}) //nolint:gosec // the characters of base64 end no attribute
 	}

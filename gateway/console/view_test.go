@@ -284,16 +284,20 @@ func TestResultWithoutText(t *testing.T) {
 	}
 }
 
-// The invisible characters of an emoji are part of it; others are marked.
+// What people only read shows emoji whole, and marks other invisible characters. Arguments keep all
+// marks, because many emoji look the same without a selector.
 func TestEmoji(t *testing.T) {
 	const zwj, vs = "\u200d", "\ufe0f"
 	for _, whole := range []string{"❤" + vs, "👩" + zwj + "💻", "👩🏽" + zwj + "⚕" + vs, "👨" + zwj + "👩" + zwj + "👧" + zwj + "👦", "🏳" + vs + zwj + "🌈", "🕵" + vs + zwj + "♀" + vs, "❤" + vs + zwj + "🔥", "👩" + zwj + "❤" + vs + zwj + "💋" + zwj + "👨", "<b>" + "☺" + vs + "</b>"} {
-		if got, want := string(markup(reveal.Text(whole))), template.HTMLEscapeString(whole); got != want {
+		if got, want := string(highlight(joinEmoji(reveal.Text(whole)))), template.HTMLEscapeString(whole); got != want {
 			t.Errorf("%+q is shown as %+q", whole, got)
+		}
+		if shown := string(markup(reveal.Text(whole))); !strings.Contains(shown, "U+") {
+			t.Errorf("the argument %+q is shown as %+q", whole, shown)
 		}
 	}
 	for text, marks := range map[string]int{"a" + vs: 1, "🚀" + vs: 1, "1" + vs: 1, "❤" + vs + vs: 1, "🚀" + zwj + "🚀": 1, "👦" + zwj + "👦": 1, "a" + zwj + "b": 1, "👩" + zwj + zwj + "💻": 1, "👩" + zwj + "💻" + zwj: 1, "🏃" + vs + zwj + "♀" + vs: 2} {
-		if shown := string(markup(reveal.Text(text))); strings.Count(shown, "U+") != marks {
+		if shown := string(highlight(joinEmoji(reveal.Text(text)))); strings.Count(shown, "U+") != marks {
 			t.Errorf("%+q is shown as %s, want %d marks", text, shown, marks)
 		}
 	}

@@ -306,12 +306,17 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 		}
 		switch r, err := mcpresult.Read(result, maxFrame); {
 		case err != nil: // no client can read it
-			return nil, fmt.Errorf("%w with a result of a tool: %w", errLost, err)
+			return nil, fmt.Errorf("the MCP server did not answer with a result of a tool: %w", err)
+		case !r.NeedsInput() && r.Content == nil && objectOf(result).get("content") != nil: // clients refuse null
+			return objectOf(result).with("content", json.RawMessage("[]")).bytes(), nil
 		case !r.NeedsInput():
 			return result, nil
 		}
 		o := objectOf(result)
 		answers, err := h.askClient(ctx, o.get("inputRequests"), o.text("requestState"))
+		if re, ok := errors.AsType[*rpcError](err); ok && re.code == codeNoMethod {
+			return refusal("the call may have happened; do not repeat it: the MCP server asks for input, but "+re.text, nil).result, nil
+		}
 		if err != nil {
 			return nil, err
 		}

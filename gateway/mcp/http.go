@@ -162,7 +162,7 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 		refuseEnded(w)
 		return
 	}
-	f, err := parseFrame(body)
+	f, err := readClient(body)
 	if err != nil {
 		refuse(w, parseError(body, err))
 		return

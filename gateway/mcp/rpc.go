@@ -80,29 +80,42 @@ func readMessage(data []byte) (*frame, error) {
 		f, err = parseFrame(strictjson.RepairText(data))
 	}
 	if err != nil {
-		if id, method := addressOf(data); id != nil && method == "" {
+		if id, method, _ := addressOf(data); id != nil && method == "" {
 			return &frame{id: id}, err
 		}
 	}
 	return f, err
 }
 
+// readClient reads a message of a client. A response that cannot be read is an error, so that its
+// request ends.
+func readClient(data []byte) (*frame, error) {
+	f, err := parseFrame(data)
+	if err != nil {
+		if id, method, responds := addressOf(data); id != nil && method == "" && responds {
+			return responseTo(id, nil, &rpcError{code: codeParse, text: "the response of the client cannot be read: " + err.Error()}), nil
+		}
+	}
+	return f, err
+}
+
 // addressOf returns the id, if there is one, and the method of a message that parseFrame refuses.
-func addressOf(data []byte) (id json.RawMessage, method string) {
+// responds reports whether it has a result or an error.
+func addressOf(data []byte) (id json.RawMessage, method string, responds bool) {
 	var m struct {
-		ID     json.RawMessage
-		Method string
+		ID, Result, Error json.RawMessage
+		Method            string
 	}
 	err := json.Unmarshal(data, &m) //nolint:forbidigo // nothing else of it is used
 	if kind := strictjson.KindOf(m.ID); err != nil || kind != "string" && kind != "number" {
-		return nil, ""
+		return nil, "", false
 	}
-	return m.ID, m.Method
+	return m.ID, m.Method, m.Result != nil || m.Error != nil
 }
 
 // parseError answers a message of a client that parseFrame refuses.
 func parseError(data []byte, err error) *frame {
-	id, method := addressOf(data)
+	id, method, _ := addressOf(data)
 	if method == "" {
 		id = json.RawMessage("null")
 	}

@@ -135,7 +135,7 @@ func (s *stdio) send(f *frame) {
 }
 
 func (s *stdio) receive(line []byte) {
-	f, err := parseFrame(line)
+	f, err := readClient(line)
 	if err != nil {
 		s.send(parseError(line, err))
 		return

@@ -10,7 +10,8 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// Result is an answer to tools/call. Its parts are the bytes that arrived.
+// Result is an answer to tools/call. Its parts are the bytes that arrived. Some servers write null for
+// an empty list, so a Content of null is one.
 type Result struct {
 	Content    []json.RawMessage `json:"content"`
 	Structured json.RawMessage   `json:"structuredContent"`
@@ -38,16 +39,8 @@ func Read(answer []byte, limit int) (r Result, err error) {
 		return r, err
 	case r.Type != "" && r.Type != "complete" && !r.NeedsInput():
 		return r, fmt.Errorf("it has the unknown type %.40q", r.Type)
-	case r.NeedsInput(): // Go servers write that its content is null
-	case r.Content == nil && hasMember(answer, "content"):
-		return r, errors.New("its content is null")
-	case r.Content == nil && r.Task != nil:
+	case r.Content == nil && strictjson.KindOf(r.Task) == "object":
 		return r, errors.New("the server runs the tool as a task, which no one asked for")
 	}
 	return r, nil
-}
-
-func hasMember(object []byte, name string) bool {
-	members, _ := strictjson.Members(object) // it was read before
-	return strictjson.Find(members, name) != nil
 }

@@ -179,7 +179,11 @@ func TestRenewedNATSCertificate(t *testing.T) {
 	if err := nc.ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	<-reconnected
+	select {
+	case <-reconnected:
+	case <-time.After(time.Minute):
+		t.Fatal("the connection did not come back")
+	}
 	ok(t, "list", "--data", data)
 	ok(t, "list", "--nats", s.url, "--nats-ca", next, "--as", "ann")
 	fails(t, cli.ExitForbidden, "is not trusted", "list", "--nats", s.url, "--nats-ca", first, "--as", "ann")

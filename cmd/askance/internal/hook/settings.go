@@ -241,9 +241,14 @@ type node struct {
 	children   []*node
 }
 
+const maxValues = 100_000
+
 func parseDocument(text string) (*document, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "{}\n"
+	}
+	if strings.Count(text, "[")+strings.Count(text, "{") > maxValues { // hujson would need the stack of each
+		return nil, errors.New("the file has too many lists and objects")
 	}
 	v, err := hujson.Parse([]byte(text + "\n")) // a line comment may end the file
 	if err != nil {
