@@ -51,7 +51,7 @@ func TestAnswerThatIsNoResult(t *testing.T) {
 	for _, era := range []string{"legacy", "modern"} {
 		for how, says := range map[string]string{
 			"null": "outcome unknown", "listless": "outcome unknown", "errand": "outcome unknown", "plain": "outcome unknown",
-			"both": "no error", "codeless": `"code":-32603,"message":"boom"`, "cut": "cut \uFFFD",
+			"both": "no error", "codeless": `"code":-32603,"message":"boom"`, "cut": "cut \uFFFD", "empty": `"content":[]`,
 		} {
 			w := newWorld(t)
 			c := w.connect(era)
@@ -61,6 +61,9 @@ func TestAnswerThatIsNoResult(t *testing.T) {
 			until(t, "the call with "+how+" is blocked or finished", func() bool { return w.only().Blocked == toolcall.BlockedUnknown || !w.only().Open() })
 			if open := w.only().Open(); open != (says == "outcome unknown") {
 				t.Errorf("%s: the call is open: %t", how, open)
+			}
+			if n := w.runs(); n != 1 {
+				t.Errorf("%s: the tool ran %d times", how, n)
 			}
 		}
 	}

@@ -174,6 +174,21 @@ func TestAskOfClientWithoutCapability(t *testing.T) {
 	}
 }
 
+// A client's response that cannot be read ends the question.
+func TestUnreadableResponse(t *testing.T) {
+	for _, response := range []string{`"error":"boom"`, `"error":null`, `"result":{"name":"cut \ud83d"}`} {
+		c := newWorld(t).connect("legacy")
+		c.initialize(`{"elicitation":{}}`)
+		id := c.start("tools/call", `{"name":"lookup","arguments":{"elicit":1}}`)
+		var m struct{ ID json.RawMessage }
+		if err := json.Unmarshal([]byte(c.read()), &m); err != nil {
+			t.Fatal(err)
+		}
+		c.send(`{"jsonrpc":"2.0","id":%s,%s}`, m.ID, response)
+		wants(t, c.read(), `"id":`+id+",", "the response of the client cannot be read")
+	}
+}
+
 // If a client cancels, its approval request is interrupted.
 func TestCancel(t *testing.T) {
 	w := newWorld(t)

@@ -123,6 +123,8 @@ func serverMain(era, ran string) {
 				result("null")
 			case strings.Contains(arguments, "listless"):
 				result(`{"content":"did it"}`)
+			case strings.Contains(arguments, "empty"):
+				result(`{"content":null,"structuredContent":{"n":1}}`)
 			case strings.Contains(arguments, "escapes"):
 				result(`{"content":[{"type":"text","text":"` + strings.Repeat(`\\`, 99<<10) + `"}]}`)
 			case strings.Contains(arguments, "flood"):

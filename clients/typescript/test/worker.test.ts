@@ -399,7 +399,7 @@ test("one process begins a grant once, even if an engine lets it start again", a
       case "keys":
         return Response.json({ keys: [] });
     }
-    return Response.json({ stored: true });
+    return Response.json({ stored: true, state: "error" });
   });
   const clock = { ...systemClock, now: () => Date.parse(genuine.now) };
   const client = new Client({ url: "http://127.0.0.1", token: "", fetch: engine, clock });

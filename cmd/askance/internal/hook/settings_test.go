@@ -140,9 +140,9 @@ func TestUninstallKeepsComments(t *testing.T) {
 
 // TestInstallRefuses: a file that cannot be read is not changed.
 func TestInstallRefuses(t *testing.T) {
-	for _, text := range []string{"[]", "{", `{"hooks": []}`, `{"hooks": {"PreToolUse": {}}}`, `{"a": 1 /* }`, `{"a": 1, "a": 2}`, "null", "{} /* }", `{"hooks": {,}}`} {
+	for _, text := range []string{"[]", "{", `{"hooks": []}`, `{"hooks": {"PreToolUse": {}}}`, `{"a": 1 /* }`, `{"a": 1, "a": 2}`, "null", "{} /* }", `{"hooks": {,}}`, strings.Repeat("[", 1<<20)} {
 		if out, err := settingsOf(dialect.ClaudeCode).Install(text); err == nil {
-			t.Errorf("%s became\n%s", text, out)
+			t.Errorf("%.200s became\n%.200s", text, out)
 		}
 	}
 }

@@ -443,7 +443,7 @@ var (
 	unsignedOldest = describe("gauge", "journal_unsigned_oldest_seconds", "Time since the first of these records was stored; 0 if there is none. Engines sign each minute.")
 	anchorNew      = describe("gauge", "journal_anchor_new", "1 if the journal had records but no anchor file when this engine started: only checkpoints show an earlier loss.")
 	webhookWaiting = describe("gauge", "webhook_waiting_records", "Event records that a destination of webhooks has not received, even if no webhooks file names it any more. NaN while they cannot be counted.", "destination")
-	webhookOldest  = describe("gauge", "webhook_oldest_seconds", "Time since the first of these records was stored; 0 if none waits.", "destination")
+	webhookOldest  = describe("gauge", "webhook_oldest_seconds", "Time since the first of these records was stored; 0 if none waits, NaN while it cannot be found.", "destination")
 
 	policyInfo    = describe("gauge", "policy_info", "Always 1; the label is the hash of the policy in force.", "bundle")
 	policyRules   = describe("gauge", "policy_rules", "Rules in force.")
