@@ -11,7 +11,7 @@ send() { # OPERATION BODY: sends a request once; the answer is in the file of it
 }
 ask() { # OPERATION BODY: sends a request until an engine answers
   : >"$dir/$1"
-  until send "$1" "$2"; do
+  until send "$1" "$2" && { [ "$1" != result ] || jq -e .state "$dir/$1" >/dev/null 2>&1; }; do # {} of a proxy is no answer
     case $(jq -r .code "$dir/$1" 2>&1) in
       invalid | too_large | forbidden | foreign | not_found | finished | archived | superseded | interrupted | wrong_state) return 1 ;;
     esac
