@@ -164,8 +164,12 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 		return true
 	}
 	words := c.Argv[1:]
-	unpacks := (unpackers[name] || decompressors[name]) && (!c.is(packs) || slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }))
+	packed := c.is(packs) && len(c.Assigns) == 0 && !slices.Contains(c.Via, "env") && !slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) // GZIP=-d gzip a.gz
+	unpacks := (unpackers[name] || decompressors[name]) && !packed
 	switch {
+	case packed:
+		addPacked(name, words, targets)
+		return true
 	case c.is(fetches), unpacks && (unpackers[name] && c.piped || namesArchive(words, targets)):
 		addUnpacked(words, targets)
 		return false
@@ -277,70 +281,6 @@ func (c *Command) runsOne(files map[string]bool) bool {
 
 // startsPrograms matches what starts programs in code.
 const startsPrograms = "system|exec|[pP]open|spawn|subprocess|child_process|getline|eval|`"
-
-// unpackers write the files that an archive names, and decompressors one beside the archive: anyFile.
-var (
-	unpackers     = setOf("tar bsdtar unzip 7z 7za 7zz cpio pax unrar ar jar")
-	decompressors = setOf("gunzip gzip pigz bunzip2 bzip2 unxz xz unlzma lzma unzstd zstd unlz4 lz4 lzop lzip brotli uncompress")
-)
-
-// fetches matches commands that save files whose names they do not have, and packs commands of
-// unpackers that only pack or list.
-var (
-	fetches = regexp.MustCompile(`^(?:aria2c|yt-dlp|youtube-dl|(?:git|hg|gh) (?:.* )?clone|(?:gh|pip3?) (?:.* )?download|p?npm (?:.* )?pack|svn (?:.* )?(?:co|checkout|export)|` +
-		`curl (?:.* )?(?:-\w*[JK]\w*|--remote-header\S*|--config)|wget (?:.* )?(?:-\w*[irm]\w*|--(?:content-d|rec|mir|input)\S*)|(?:(?:aws|gsutil|rclone) (?:.* )?(?:r?sync|copy)|scp|rsync) (?:.* )?\S*:\S*(?: -\S*)* [^-\s]\S*)(?: |=|$)`)
-	packs = regexp.MustCompile(`^(?:bsd)?tar -?[ctruzjJvp]+f?(?: |$)|^(?:gzip|pigz|bzip2|xz|lzma|zstd|lzop|lzip|brotli)(?: (?:[^-\s]\S*|-[0-9cfkqvT]+|--(?:best|fast|keep|force)))*$`)
-)
-
-// is reports whether the words of the command match a pattern.
-func (c *Command) is(pattern *regexp.Regexp) bool {
-	name, _ := c.program()
-	return pattern.MatchString(strings.Join(append([]string{name}, c.Args()[1:]...), " "))
-}
-
-// Marks among the written files: any file, also among those of the system, also a program in the
-// folders in which programs are looked for.
-const (
-	anyFile    = "\x00"
-	anyPlace   = "\x01"
-	anyProgram = "\x02"
-)
-
-// systemPath matches a path where archives are unpacked only on request, unpacksAway such requests,
-// and holdsPrograms folders with programs in them or below.
-var (
-	systemPath    = regexp.MustCompile(`^/(?:usr/)?(?:local/)?s?bin/[^/]*$`)
-	unpacksAway   = regexp.MustCompile(`^-[a-zA-Z]*[CdDPo]|^--(?:dir|abs|cd)|^[a-zA-Z]*[CP]|^/|=/|^~`)
-	holdsPrograms = regexp.MustCompile(`^(?:-[a-zA-Z]|.*=)?(?:/|/usr(?:/local)?/?)$|(?:\.local|(?:^|[/=CdDo])s?bin)/?$`)
-)
-
-// namesArchive reports whether an argument may name one of the files, also as a glob or glued to
-// options: xzfa.tgz.
-func namesArchive(words []Word, files map[string]bool) bool {
-	for i, w := range words {
-		if len(files) > 0 && !w.Fixed || w.namesFile(files) {
-			return true
-		}
-		for f := range files {
-			if (i == 0 || isCluster(w.Text)) && strings.HasSuffix(w.Text, path.Base(f)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func addUnpacked(words []Word, files map[string]bool) {
-	files[anyFile] = true
-	for _, w := range words {
-		if unpacksAway.MatchString(w.Text) || !w.Fixed {
-			files[anyPlace] = true
-		}
-		if holdsPrograms.MatchString(w.Text) {
-			files[anyProgram] = true
-		}
-	}
-}
 
 // isAmong reports whether a path names one of the files, perhaps from another folder.
 func isAmong(files map[string]bool, name string) bool {
