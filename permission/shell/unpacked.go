@@ -3,6 +3,7 @@ package shell
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -15,12 +16,14 @@ var (
 	decompressors = setOf("gunzip gzip pigz bunzip2 bzip2 unxz xz unlzma lzma unzstd zstd unlz4 lz4 lzop lzip brotli uncompress")
 )
 
-// fetches matches commands that save files whose names they do not have, and packs commands of
+// namesElse matches options of curl and wget with which others name the files, and packing commands of
 // unpackers that only pack or list: the first option of tar that is an operation decides.
 var (
-	fetches = regexp.MustCompile(`^(?:aria2c|yt-dlp|youtube-dl|(?:git|hg|gh) (?:.* )?clone|(?:gh|pip3?) (?:.* )?download|p?npm (?:.* )?pack|svn (?:.* )?(?:co|checkout|export)|` +
-		`curl (?:.* )?(?:-\w*[JK]\w*|--remote-header\S*|--config)|wget (?:.* )?(?:-\w*[irm]\w*|--(?:content-d|rec|mir|input)\S*)|(?:(?:aws|gsutil|rclone) (?:.* )?(?:r?sync|copy)|scp|rsync) (?:.* )?\S*:\S*(?: -\S*)* [^-\s]\S*)(?: |=|$)`)
-	packs = regexp.MustCompile(`^(?:bsd)?tar (?:-?|(?:-[zjJvp]+ )+-)[zjJvp]*[ctru][ctruzjJvp]*f?(?: |$)|^(?:gzip|pigz|bzip2|xz|lzma|zstd|lzop|lzip|brotli)(?: (?:[^-\s]\S*|-[0-9cfkqvT]+|--(?:best|fast|keep|force)))*$`)
+	namesElse = map[string]*regexp.Regexp{
+		"curl": regexp.MustCompile(`^(?:-[afgijklnpqsvBGILMNORSVZ0-9#]*[JK]|--remote-h|--conf)`),
+		"wget": regexp.MustCompile(`^(?:-[bcdknpqvxEFHKLNS0-9]*[irm]|--(?:content-d|rec|mir|input))`),
+	}
+	packing = regexp.MustCompile(`^(?:bsd)?tar (?:-?|(?:-[zjJvp]+ )+-)[zjJvp]*[ctru][ctruzjJvp]*f?(?: |$)|^(?:gzip|pigz|bzip2|xz|lzma|zstd|lzop|lzip|brotli)(?: (?:[^-\s]\S*|-[0-9cfkqvT]+|--(?:best|fast|keep|force)))*$`)
 )
 
 // packedAs has what compressors add to the name of a file.
@@ -41,16 +44,78 @@ func addPacked(name string, words []Word, targets map[string]bool) {
 	}
 }
 
-// is reports whether the words of the command match a pattern.
-func (c *Command) is(pattern *regexp.Regexp) bool {
+// packs reports whether the command only packs or lists files; GZIP=-d gzip a.gz may unpack one.
+func (c *Command) packs() bool {
 	name, _ := c.program()
-	return pattern.MatchString(strings.Join(append([]string{name}, c.Args()[1:]...), " "))
+	return packing.MatchString(strings.Join(append([]string{name}, c.Args()[1:]...), " ")) && len(c.Assigns) == 0 && !slices.Contains(c.Via, "env") &&
+		!slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed })
 }
 
-// Marks among the written files: any file, also among those of the system, also a program in the
-// folders in which programs are looked for.
+// fetches reports whether the command saves files whose names it does not have.
+func (c *Command) fetches() bool {
+	name, ok := c.program()
+	if !ok {
+		return false
+	}
+	args := c.Argv[1:]
+	switch name {
+	case "aria2c", "yt-dlp", "youtube-dl":
+		return true
+	case "curl", "wget":
+		return slices.ContainsFunc(args, func(w Word) bool { return namesElse[name].MatchString(w.Text) })
+	case "git":
+		rest := GitCommand(args)
+		return len(rest) > 0 && rest[0].Text == "clone"
+	case "hg", "svn":
+		return behind(args, "clone co checkout export") != nil
+	case "gh":
+		return behind(behind(args, "repo gist release run attestation"), "clone download") != nil
+	case "pip", "pip3", "npm", "pnpm":
+		return len(operands(behind(args, "download pack"))) > 0
+	case "gcloud":
+		args = behind(args, "storage")
+	case "aws":
+		args = behind(args, "s3")
+	case "scp", "rsync":
+		return fromHost(args)
+	case "gsutil", "rclone":
+	default:
+		return false
+	}
+	return fromHost(behind(args, "rsync sync copy")) || (shortOption(args, "rR") || holdsWord(args, "--recursive")) && fromHost(behind(args, "cp"))
+}
+
+// behind returns what follows a sub-command, which is the first operand, or a later one if the
+// options before it may have values; nil without one.
+func behind(args []Word, subs string) []Word {
+	options := 0
+	for i, a := range args {
+		switch {
+		case strings.HasPrefix(a.Text, "-"):
+			options++
+		case isListed(subs, a.Text):
+			return args[i+1:]
+		case options == 0:
+			return nil
+		default:
+			options--
+		}
+	}
+	return nil
+}
+
+// fromHost reports whether arguments copy from another host: h:x and where to.
+func fromHost(args []Word) bool {
+	words := operands(args)
+	from := slices.IndexFunc(words, func(w Word) bool { return strings.Contains(w.Text, ":") })
+	return from >= 0 && from < len(words)-1
+}
+
+// Marks among the written files: any file, by more than a fetch of packages, also among those of the
+// system, also a program in the folders in which programs are looked for.
 const (
 	anyFile    = "\x00"
+	anyProject = "\x03"
 	anyPlace   = "\x01"
 	anyProgram = "\x02"
 )

@@ -164,15 +164,25 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 		return true
 	}
 	words := c.Argv[1:]
-	packed := c.is(packs) && len(c.Assigns) == 0 && !slices.Contains(c.Via, "env") && !slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) // GZIP=-d gzip a.gz
+	packed := c.packs()
 	unpacks := (unpackers[name] || decompressors[name]) && !packed
-	switch {
-	case packed:
-		addPacked(name, words, targets)
-		return true
-	case c.is(fetches), unpacks && (unpackers[name] && c.piped || namesArchive(words, targets)):
+	fetched := c.fetches()
+	if fetched || unpacks && (unpackers[name] && c.piped || namesArchive(words, targets)) {
 		addUnpacked(words, targets)
-		return false
+		if !isListed(loaders[anyProject], name) {
+			targets[anyProject] = true
+		}
+	}
+	if packed {
+		addPacked(name, words, targets)
+	}
+	return f.addNamed(c, name, targets) && !targets[anyFile]
+}
+
+// addNamed adds the files that a command saves by names that it has.
+func (f fileFinder) addNamed(c *Command, name string, targets map[string]bool) (known bool) {
+	words := c.Argv[1:]
+	switch {
 	case copies[name] && !slices.ContainsFunc(words, func(w Word) bool { return isDevice(w.Text) || strings.Contains(w.Text, ":") }):
 		f.addCopies(words, targets)
 		return true
@@ -268,7 +278,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	}
 	for i, w := range words {
 		switch {
-		case declares && c.setsFile(w.Text, files), interpreters[name] && w.loadsFile(files):
+		case declares && c.setsFile(w.Text, files), interpreters[name] && w.startsFile(files):
 			return true
 		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
 		case shells[name] && (hasShortOption(w.Text, 'c') || hasShortOption(c.Argv[i].Text, 'c') && isText(w.Text)): // its commands are looked at
@@ -340,8 +350,8 @@ func (w Word) namesFile(files map[string]bool) bool {
 	return false
 }
 
-// loadsFile reports whether code may run one of the files, which it names: os.system("sh s").
-func (w Word) loadsFile(files map[string]bool) bool {
+// startsFile reports whether code may run one of the files, which it names: os.system("sh s").
+func (w Word) startsFile(files map[string]bool) bool {
 	return loadsCode.MatchString(w.Text) && !onlyReplaces.MatchString(w.Text) && slices.ContainsFunc(strings.FieldsFunc(w.Text, notInName), func(name string) bool {
 		return path.Ext(name) != ".json" && isAmong(files, name)
 	})
@@ -358,7 +368,7 @@ var modules = setOf(".py .js .mjs .cjs .ts .rb .pl .pm .lua .php")
 // loadsFile reports whether a program runs one of the files without being told to.
 func (c *Command) loadsFile(name string, files map[string]bool) bool {
 	for f := range files {
-		if isListed(loaders[path.Base(f)], name) && (f != anyFile || !c.is(fetches)) || name == "git" && strings.Contains("/"+f, "/.git/") {
+		if isListed(loaders[path.Base(f)], name) && (f != anyFile || !c.fetches()) || name == "git" && strings.Contains("/"+f, "/.git/") {
 			return true
 		}
 	}
@@ -368,7 +378,7 @@ func (c *Command) loadsFile(name string, files map[string]bool) bool {
 var loaders = map[string]string{
 	"Makefile": "make gmake", "makefile": "make gmake", "GNUmakefile": "make gmake", "package.json": "npm pnpm yarn npx bun", "conftest.py": "pytest py.test",
 	".bashrc": "bash", ".bash_profile": "bash", ".bash_login": "bash", ".profile": "bash sh dash", ".zshrc": "zsh", ".zshenv": "zsh", ".gitconfig": "git",
-	anyFile: "make gmake npm pnpm yarn npx bun pytest py.test git pip pip3 cargo rake just nox tox mvn gradle go cmake ninja", "setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
+	anyProject: "npm pnpm pip pip3", anyFile: "make gmake npm pnpm yarn npx bun pytest py.test git pip pip3 cargo rake just nox tox mvn gradle go cmake ninja", "setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
 }
 
 // changesInput reports whether a text gives the shell itself another input, which
