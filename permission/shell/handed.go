@@ -398,22 +398,23 @@ func isDevice(path string) bool {
 
 func isOwnInput(arg string) bool { return arg == "-" || isDevice(arg) }
 
-// commandEnds matches what separates commands, and givesProgram an option of nc, or an address of
-// socat, with a program.
+// commandEnds matches what separates commands, givesProgram an option of nc, or an address of socat,
+// with a program, and aroundProgram what is around the program in such an address.
 var (
-	commandEnds  = regexp.MustCompile(`[;&|(){}\n]|\b(?:if|then|elif|else|while|until|do)\b`)
-	givesProgram = regexp.MustCompile(`^(?:-[a-zA-Z]*[ec]|--(?:sh-|lua-)?e\S*) |(?i: "?(?:exec|system|shell):)`)
+	commandEnds   = regexp.MustCompile(`[;&|(){}\n]|\b(?:if|then|elif|else|while|until|do)\b`)
+	givesProgram  = regexp.MustCompile(`^(?:-[a-zA-Z]*[ec]|--(?:e|sh|lua)\S*) | (?:-[a-zA-Z]*[ec].|--(?:e|sh|lua)\S*=)|(?i:(?: |!!)"?(?:exec|system|shell):)`)
+	aroundProgram = regexp.MustCompile(`(?i)^.*?(?:exec|system|shell):|["'],.*$`)
+	dials         = setOf("nc ncat netcat socat")
 )
 
 func readsCode(name string, args []Word) bool {
 	files := 0
 	for i, a := range args {
+		given := connects[name] && givesProgram.MatchString(args[max(i-1, 0)].Text+" "+a.Text)
 		switch {
-		case a.Fixed && leadsToShell(a.Text):
+		case a.Fixed && leadsToShell(a.Text), !a.Fixed && given: // nc -e $SHELL
 			return true
-		case !a.Fixed && connects[name] && givesProgram.MatchString(args[max(i-1, 0)].Text+" "+a.Text): // nc -e $SHELL
-			return true
-		case a.Fixed && connects[name] && slices.ContainsFunc(commandEnds.Split(a.Text, -1), leadsToCode): // SYSTEM:'cd /; sh'
+		case a.Fixed && (given || connects[name] && !dials[name]) && slices.ContainsFunc(commandEnds.Split(a.Text, -1), leadsToCode): // SYSTEM:'cd /; sh'
 			return true
 		case a.Fixed && isOwnInput(a.Text):
 			if interpreters[name] && !readsData[name] && files == 0 { // python3 - arg
@@ -441,16 +442,17 @@ func readsCode(name string, args []Word) bool {
 // leadsToShell reports whether a text begins with a shell that gets the input of the program, perhaps
 // behind others: ssh host sh, docker exec -i c 'exec bash -s', socat - EXEC:sh,pty.
 func leadsToShell(text string) bool {
-	return beginsShell(text) || beginsShell(text[strings.LastIndexAny(text, ":=")+1:])
+	return beginsProgram(text, false) || beginsProgram(text[strings.LastIndexAny(text, ":=")+1:], false)
 }
 
-// leadsToCode is leadsToShell, and true for an interpreter without a file: nc -c python3.
+// leadsToCode is leadsToShell, and true for an interpreter that reads its code: nc -c 'exec python3'.
 func leadsToCode(text string) bool {
-	program, _, _ := strings.Cut(strings.TrimSpace(text[strings.LastIndexAny(text, ":=")+1:]), ",")
-	return leadsToShell(text) || interpreters[programName(program)] && !readsData[programName(program)]
+	return leadsToShell(text) || beginsProgram(aroundProgram.ReplaceAllString(text, ""), true)
 }
 
-func beginsShell(text string) bool {
+// beginsProgram reports whether a text begins with a shell or, on request, an interpreter that reads
+// its code, perhaps behind wrappers.
+func beginsProgram(text string, code bool) bool {
 	words := fixedWords(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'!", r) }))
 	for len(words) > 0 {
 		program, _, _ := strings.Cut(words[0].Text, ",")
@@ -462,10 +464,12 @@ func beginsShell(text string) bool {
 		switch {
 		case shells[program] || program == "su" || program == "eval" || (program == "." || program == "source") && len(rest) > 0 && isDevice(rest[0].Text):
 			return true
+		case code && interpreters[program]:
+			return readsCode(program, rest)
 		case isWrapper(program):
 			behind, ok := wrappers[program].skip(rest)
 			if !ok {
-				return slices.ContainsFunc(rest, func(w Word) bool { return beginsShell(w.Text) })
+				return slices.ContainsFunc(rest, func(w Word) bool { return beginsProgram(w.Text, code) })
 			}
 			rest = behind
 		case !strings.Contains(words[0].Text, "="):
@@ -474,10 +478,6 @@ func beginsShell(text string) bool {
 		words = rest
 	}
 	return false
-}
-
-func shortOption(args []Word, letters string) bool {
-	return slices.ContainsFunc(args, func(a Word) bool { return isCluster(a.Text) && strings.ContainsAny(a.Text, letters) })
 }
 
 // readsData are interpreters whose program is in an argument or a file.

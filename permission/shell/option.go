@@ -308,6 +308,10 @@ func isSteady(name string) bool { return isKnown(name) && programs[name].steady 
 
 func isListed(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
+func shortOption(args []Word, letters string) bool {
+	return slices.ContainsFunc(args, func(a Word) bool { return isCluster(a.Text) && strings.ContainsAny(a.Text, letters) })
+}
+
 // operands returns the arguments that are not options. A lone dash is an operand.
 func operands(args []Word) []Word {
 	return slices.DeleteFunc(slices.Clone(args), func(a Word) bool { return a.Fixed && len(a.Text) > 1 && a.Text[0] == '-' })
