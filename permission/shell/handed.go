@@ -441,13 +441,13 @@ func readsCode(name string, args []Word) bool {
 
 // leadsToShell reports whether a text begins with a shell that gets the input of the program, perhaps
 // behind others: ssh host sh, docker exec -i c 'exec bash -s', socat - EXEC:sh,pty.
-func leadsToShell(text string) bool {
-	return beginsProgram(text, false) || beginsProgram(text[strings.LastIndexAny(text, ":=")+1:], false)
-}
+func leadsToShell(text string) bool { return leadsTo(text, false) }
 
 // leadsToCode is leadsToShell, and true for an interpreter that reads its code: nc -c 'exec python3'.
-func leadsToCode(text string) bool {
-	return leadsToShell(text) || beginsProgram(aroundProgram.ReplaceAllString(text, ""), true)
+func leadsToCode(text string) bool { return leadsTo(aroundProgram.ReplaceAllString(text, ""), true) }
+func leadsTo(text string, code bool) bool {
+	at := strings.LastIndexAny(text, ":=")
+	return beginsProgram(text, code) || at >= 0 && beginsProgram(text[at+1:], code)
 }
 
 // beginsProgram reports whether a text begins with a shell or, on request, an interpreter that reads
