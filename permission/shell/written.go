@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -16,18 +17,9 @@ import (
 // prints may begin a command.
 func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	targets, known := f.writtenFiles(stmts)
+	redirected := maps.Clone(targets)
 	commands := slices.Concat(f.line.Commands, f.line.Nested)
-	edits := func(c Command) bool { return c.editsFiles() }
-	writers := slices.DeleteFunc(slices.Clone(commands), edits)
-	known = f.addAllSaved(writers, targets) && known
-	ran, seen := false, map[string]bool{}
-	for i := range commands { // one that edits files runs those that others wrote
-		if c := &commands[i]; edits(*c) && !seen[c.String()] {
-			seen[c.String()], ran = true, ran || c.runsOne(targets)
-			known = f.addSaved(c, targets) && known
-		}
-	}
-	known = f.addAllSaved(writers, targets) && known
+	known = f.addAllSaved(commands, targets) && known
 	if targets[anyFile] && slices.ContainsFunc(commands, func(c Command) bool { return holdsPrograms.MatchString(c.changesTo()) }) {
 		targets[anyPlace], targets[anyProgram] = true, true
 	}
@@ -35,7 +27,7 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 		f.addUnclear(CodeTooMany, 0, "it writes more files than can be looked at")
 		return
 	}
-	if !ran && !slices.ContainsFunc(writers, func(c Command) bool { return c.runsOne(targets) }) {
+	if !slices.ContainsFunc(commands, func(c Command) bool { return !c.editsFiles() && c.runsOne(targets) }) && !f.editorRuns(commands, redirected, targets) {
 		return
 	}
 	if !known || max(len(f.line.Commands), len(f.line.Nested)) > MaxCommands {
@@ -63,6 +55,32 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 		textFinder(f).readHanded(all.String()) // printf r >s; printf 'm x' >>s
 	}
 }
+
+// editorRuns reports whether a command that edits files runs one that others write: redirected are
+// files that redirects write, and all those of the line.
+func (f fileFinder) editorRuns(commands []Command, redirected, all map[string]bool) bool {
+	seen := map[string]bool{}
+	for i := range commands {
+		c := &commands[i]
+		if !c.editsFiles() || seen[c.String()] || !c.runsOne(all) {
+			continue
+		}
+		text := c.String()
+		seen[text] = true
+		if len(seen) > maxEditors {
+			return true
+		}
+		targets := maps.Clone(redirected)
+		f.addAllSaved(slices.DeleteFunc(slices.Clone(commands), func(other Command) bool { return other.editsFiles() && other.String() == text }), targets)
+		if c.runsOne(targets) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxEditors bounds the commands whose own files are told from those of others.
+const maxEditors = 6
 
 // addAllSaved adds the files that commands write, and copies of them, also if a later command, which
 // may be nested, writes what an earlier one copies.
@@ -164,10 +182,9 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 		return true
 	}
 	words := c.Argv[1:]
-	packed := c.packs()
-	unpacks := (unpackers[name] || decompressors[name]) && !packed
-	fetched := c.fetches()
-	if fetched || unpacks && (unpackers[name] && c.piped || namesArchive(words, targets)) {
+	opens := unpackers[name] || decompressors[name]
+	packed := opens && c.packs()
+	if c.fetches() || opens && !packed && (unpackers[name] && c.piped || namesArchive(words, targets)) {
 		addUnpacked(words, targets)
 		if !isListed(loaders[anyProject], name) {
 			targets[anyProject] = true
