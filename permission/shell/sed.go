@@ -208,8 +208,6 @@ var (
 // sedRuns matches the flag e of s///, and a lone e, which runs what sed reads.
 var sedRuns = regexp.MustCompile(`(?:^|[;{}\n0-9$/!])[ \t]*e[ \t]*(?:[;}\n]|$)|[^\w\s\\][0-9gpIiMm]*e[0-9gpIiMmw]*[ \t]*(?:[;}\n]|$)`)
 
-// Files that perl and ruby edit in place.
-
 // inPlace, givesCode and editing match options of perl and ruby, onlyReplaces their code that runs no
 // text of the file: s/a/b/, tr/a/b/ and gsub(/a/, "b") with constants. keepsBackup matches an option of
 // sed, perl or ruby that says how the copy of an edited file is named.
@@ -293,8 +291,10 @@ func backupSuffix(options []Word) (suffix string) {
 }
 
 func addBackup(file, suffix string, targets map[string]bool) {
-	if suffix != "" {
-		targets[path.Clean(file+suffix)] = true
+	switch {
+	case strings.Contains(suffix, "*"):
 		targets[strings.ReplaceAll(suffix, "*", path.Base(file))] = true
+	case suffix != "":
+		targets[path.Clean(file+suffix)] = true
 	}
 }

@@ -211,6 +211,9 @@ func (f fileFinder) addNamed(c *Command, name string, targets map[string]bool) (
 	suffix := ""
 	if readsScript[name] {
 		suffix = backupSuffix(words)
+		if i := indexWord(words, "-i"); i >= 0 && i+1 < len(words) && !strings.Contains(words[i+1].Text, "/") { // sed -i .bak on macOS
+			suffix = words[i+1].Text
+		}
 	}
 	for _, w := range words {
 		if !w.Fixed || w.Text == "" {
@@ -295,7 +298,7 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	}
 	for i, w := range words {
 		switch {
-		case declares && c.setsFile(w.Text, files), interpreters[name] && w.startsFile(files):
+		case declares && c.setsFile(w.Text, files), interpreters[name] && w.startsFile(name, files):
 			return true
 		case declares || readsScript[name] && !strings.HasSuffix(c.Argv[i].Text, "f") && !strings.HasPrefix(w.Text, "-f") && !strings.HasPrefix(w.Text, "--f"):
 		case shells[name] && (hasShortOption(w.Text, 'c') || hasShortOption(c.Argv[i].Text, 'c') && isText(w.Text)): // its commands are looked at
@@ -367,16 +370,28 @@ func (w Word) namesFile(files map[string]bool) bool {
 	return false
 }
 
-// startsFile reports whether code may run one of the files, which it names: os.system("sh s").
-func (w Word) startsFile(files map[string]bool) bool {
-	return loadsCode.MatchString(w.Text) && !onlyReplaces.MatchString(w.Text) && slices.ContainsFunc(strings.FieldsFunc(w.Text, notInName), func(name string) bool {
-		return path.Ext(name) != ".json" && isAmong(files, name)
+// startsFile reports whether code of a program may run one of the files, which it names:
+// os.system("sh s"). A file called s.json is data if the code only reads it.
+func (w Word) startsFile(program string, files map[string]bool) bool {
+	if !loadsCode.MatchString(w.Text) || onlyReplaces.MatchString(w.Text) {
+		return false
+	}
+	code := w.Text
+	if program == "node" || program == "nodejs" {
+		code = readsJSON.ReplaceAllString(code, "")
+	}
+	runs := loadsCode.MatchString(code)
+	return slices.ContainsFunc(strings.FieldsFunc(w.Text, notInName), func(name string) bool {
+		return (runs || path.Ext(name) != ".json") && isAmong(files, name)
 	})
 }
 
+// readsJSON matches what only reads in JavaScript: data, and modules that start no programs.
+var readsJSON = regexp.MustCompile(`\brequire\s*\(\s*["'](?:[^"']*\.json|(?:node:)?(?:fs|path|util))["']`)
+
 // loadsCode matches what runs a file, or its text, in code, also with the pipes of awk and perl, which
 // takes the argument 'sh s|' for a command.
-var loadsCode = regexp.MustCompile(`(?i)(?:^|[^.\w])(?:do|load|require|include|use|source|script|import)(?:_once|_relative)?\s*[("'q]|\bKernel\b|\brun_|loadfile|dofile|__import__|importlib|\bvm\b|` +
+var loadsCode = regexp.MustCompile(`(?i)(?:^|[^.\w]|\bmodule\.)(?:do|load|load-file|require|include|use|source|script|import)(?:_once|_relative)?\s*[("'q]|\bKernel\b|\brun_|loadfile|dofile|__import__|importlib|\bvm\b|` +
 	startsPrograms + `|["']\s*\||\|\s*["']|^\||\|\s*$`)
 
 // modules are the extensions of files that code may load without writing the extension.
