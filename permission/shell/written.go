@@ -60,14 +60,20 @@ func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
 // files that redirects write, and all those of the line.
 func (f fileFinder) editorRuns(commands []Command, redirected, all map[string]bool) bool {
 	seen := map[string]bool{}
+	commands = slices.DeleteFunc(slices.Clone(commands), func(c Command) bool { // repeats
+		text := c.String()
+		again := seen[text] && c.editsFiles() && len(c.Assigns)+len(c.input)+len(c.heard) == 0
+		seen[text] = true
+		return again
+	})
+	judged := 0
 	for i := range commands {
 		c := &commands[i]
-		if !c.editsFiles() || seen[c.String()] || !c.runsOne(all) {
+		if !c.editsFiles() || !c.runsOne(all) {
 			continue
 		}
 		text := c.String()
-		seen[text] = true
-		if len(seen) > maxEditors {
+		if judged++; judged > maxEditors {
 			return true
 		}
 		targets := maps.Clone(redirected)
