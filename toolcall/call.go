@@ -42,6 +42,12 @@ const (
 	BlockedKey Blocked = "approver_key"
 )
 
+// NeedsOperator reports whether only a person can end it. A wrong clock or an unknown key ends
+// otherwise, and the call has not begun.
+func (b Blocked) NeedsOperator() bool {
+	return b != NotBlocked && b != BlockedClock && b != BlockedKey
+}
+
 // Call is the full state of one tool call. Every event record of a call contains it; the
 // journal stores what changed. It is a value: Clone it before changing it.
 type Call struct {

@@ -166,7 +166,7 @@ func (v Vote) CheckSignature(keys ApproverKeys, now time.Time) error {
 		return nil
 	}
 	if keys[v.By.Name][v.Signature.KeyID] == nil && !v.HasEnded(now) {
-		return &message.Error{Code: message.CodeUnavailable, Op: "verify", What: "this engine does not know the key " + v.Signature.KeyID + " of " + v.By.Name + ", which was removed or is new", Hint: "add the key to the directory of every engine, or have the call approved by others"}
+		return &message.Error{Code: message.CodeUnavailable, Op: "verify", What: "this engine does not know the key " + v.Signature.KeyID + " of " + v.By.Name + ", which was removed or is new", Hint: "try again once the directory of every engine has the key, or have the call approved by others"}
 	}
 	return v.Signature.Verify(keys, v.Digest, v.By.Name, now)
 }

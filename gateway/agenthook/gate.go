@@ -118,11 +118,11 @@ func (g *gate) begin(ctx context.Context, c *toolcall.Call) (*toolcall.Call, err
 		}
 		c = out.Calls[0]
 	}
-	if !c.Open() || c.Blocked != toolcall.NotBlocked {
+	if !c.Open() || c.Blocked.NeedsOperator() {
 		return c, nil
 	}
 	now, err := g.c.Begin(ctx, toolcall.BeginRequest{Key: c.Key, Claim: g.holder()})
-	if known := toolcall.CallOf(err); known != nil && (!known.Open() || known.Blocked != toolcall.NotBlocked) {
+	if known := toolcall.CallOf(err); known != nil && (!known.Open() || known.Blocked.NeedsOperator()) {
 		return known, nil
 	}
 	return now, err
@@ -279,7 +279,7 @@ func (g *gate) await(ctx context.Context, call *toolcall.Call) (*toolcall.Call, 
 // verdict is what a decided call means for the agent.
 func (g *gate) verdict(c *toolcall.Call) dialect.Verdict {
 	switch {
-	case c.Blocked != toolcall.NotBlocked:
+	case c.Blocked.NeedsOperator():
 		return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: "This call may have run, and an operator must resolve it. Do not repeat it."}
 	case c.Open():
 		return dialect.Verdict{Behavior: message.BehaviorAllow, Input: c.Input, Pass: g.o.Pass, Reason: allowedText(c)}

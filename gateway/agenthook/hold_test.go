@@ -82,6 +82,65 @@ func TestBeginFails(t *testing.T) {
 	}
 }
 
+// keyless is an engine that does not know an approver's key while unknown is set.
+type keyless struct {
+	engine.Client
+	unknown *bool
+}
+
+func (k keyless) mark(c *toolcall.Call) *toolcall.Call {
+	if c = c.Clone(); *k.unknown && c.Phase() == toolcall.PhaseQueued {
+		c.Blocked, c.BlockedReason = toolcall.BlockedKey, "the key of bob is unknown"
+	}
+	return c
+}
+
+func (k keyless) Show(ctx context.Context, r toolcall.ShowRequest) (toolcall.ShowReply, error) {
+	out, err := k.Client.Show(ctx, r)
+	if err == nil {
+		out.Call = k.mark(out.Call)
+	}
+	return out, err
+}
+
+func (k keyless) Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error) {
+	if !*k.unknown {
+		return k.Client.Begin(ctx, r)
+	}
+	shown, err := k.Show(ctx, toolcall.ShowRequest{Key: r.Key})
+	if err != nil {
+		return nil, err
+	}
+	return nil, &message.Error{Code: message.CodeUnavailable, Call: toolcall.ErrorCall(shown.Call), What: "the key of bob is unknown", Hint: "try again"}
+}
+
+// A call whose approver's key is unknown has not run: the agent is told why, and runs it once the key
+// is known.
+func TestUnknownApproverKey(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
+	unknown := true
+	c := keyless{w.A.Client(gatewaytest.Bot), &unknown}
+	decide := func() (dialect.Verdict, error) {
+		g := &gate{c: c, ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Call: "c", Tool: gatewaytest.Lookup, Input: message.RawJSON(`{}`)}}
+		return g.decide(t.Context())
+	}
+	for range 2 {
+		v, err := decide()
+		if err == nil {
+			t.Fatalf("a call that cannot begin: %+v", v)
+		}
+		if text := failureText(err); !strings.Contains(text, "the key of bob is unknown. try again") {
+			t.Errorf("the agent is told %q", text)
+		}
+	}
+	unknown = false
+	if v, err := decide(); err != nil || v.Behavior != message.BehaviorAllow {
+		t.Errorf("once the key is known: %+v, %v", v, err)
+	}
+}
+
 // If a call cannot begin, it is released also after an earlier request about it claimed it and died.
 func TestBeginFailsAfterRepeat(t *testing.T) {
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {

@@ -165,7 +165,7 @@ func (g *Gateway) restore(p *peer, call *toolcall.Call) (*held, error) {
 	arguments := json.RawMessage(call.Input)
 	h := &held{
 		g: g, key: call.Key, peer: p, principal: p.principal, params: object{{Name: "name", Value: quote(inner)}, {Name: "arguments", Value: arguments}},
-		arguments: arguments, created: call.ProposedAt, changed: make(chan struct{}), wanted: true, call: call, unknown: call.Blocked != toolcall.NotBlocked,
+		arguments: arguments, created: call.ProposedAt, changed: make(chan struct{}), wanted: true, call: call, unknown: call.Blocked.NeedsOperator(),
 		tool: &tool{up: up, name: inner},
 	}
 	if call.Open() {

@@ -168,7 +168,7 @@ func (h *held) drive(ctx context.Context, begin func(context.Context) (*toolcall
 		}
 	}
 	h.change(func() { h.call = call })
-	if call.Open() && call.Blocked == toolcall.NotBlocked {
+	if call.Open() && !call.Blocked.NeedsOperator() {
 		h.g.busy.add()
 		if call = h.run(ctx, call); call.Open() && (ctx.Err() == nil || h.stop != nil) { // else another gateway may still run it
 			h.change(func() { h.call, h.unknown = call, true })
@@ -216,7 +216,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	case err != nil:
 		h.g.cfg.Log.Error("cannot begin a call, and it does not run", "call", h.key.Call, "error", err)
 		return call
-	case !now.Open() || now.Blocked != toolcall.NotBlocked: // revoked, interrupted or blocked meanwhile
+	case !now.Open() || now.Blocked.NeedsOperator(): // revoked, interrupted or blocked meanwhile
 		return now
 	case !mine:
 		if call = h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime)); !call.Open() || !h.tool.isIdempotent() || ctx.Err() != nil {

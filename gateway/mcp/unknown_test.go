@@ -107,6 +107,70 @@ func TestCancelOfUnknown(t *testing.T) {
 	}
 }
 
+// keyless is an askance server that does not know an approver's key until known is set.
+type keyless struct {
+	mcp.Client
+	known *atomic.Bool
+	asked *atomic.Int64
+}
+
+func (k keyless) between(cfg *mcp.Config) { k.Client = cfg.Askance; cfg.Askance = k }
+
+func (k keyless) List(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error) {
+	out, err := k.Client.List(ctx, r)
+	for i, c := range out.Calls {
+		if !k.known.Load() && c.Phase() == toolcall.PhaseQueued {
+			out.Calls[i] = c.Clone()
+			out.Calls[i].Blocked = toolcall.BlockedKey
+		}
+	}
+	return out, err
+}
+
+func (k keyless) Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error) {
+	defer k.asked.Add(1)
+	call, err := k.Client.Wait(ctx, toolcall.WaitRequest{Session: r.Session, Reply: r.Reply, Calls: []message.CallID{r.Call}, Until: toolcall.UntilRunnable})
+	if k.known.Load() || err == nil && !call.Calls[0].Open() {
+		return k.Client.Begin(ctx, r)
+	}
+	return nil, &message.Error{Code: message.CodeUnavailable, What: "the key of bob is unknown"}
+}
+
+// A call whose approver's key is unknown has not run: another gateway begins it once the key is known,
+// and its client can cancel it until then.
+func TestUnknownApproverKey(t *testing.T) {
+	for _, cancel := range []bool{false, true} {
+		w, k := newWorld(t), keyless{known: new(atomic.Bool), asked: new(atomic.Int64)}
+		first := w.connect("legacy", k.between)
+		first.initialize(`{"tasks":{}}`)
+		const call = `{"name":"lookup","arguments":{},"task":{}}`
+		_, id, _ := strings.Cut(first.ask("tools/call", call), `"taskId":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		until(t, "the gateway asks", func() bool { return k.asked.Load() > 0 })
+		other := keyless{known: k.known, asked: new(atomic.Int64)}
+		second := w.connect("legacy", other.between)
+		second.initialize(`{"tasks":{}}`)
+		task := `{"taskId":"` + id + `"}`
+		if got := second.ask("tasks/get", task); strings.Contains(got, "unknown") || !strings.Contains(got, `"status":"working"`) {
+			t.Errorf("the task is %s", got)
+		}
+		until(t, "the other gateway asks", func() bool { return other.asked.Load() > 0 })
+		if cancel {
+			wants(t, second.ask("tasks/cancel", task), `"status":"cancelled"`)
+			w.A.Finished(w.only().Key)
+		} else {
+			k.known.Store(true)
+			wants(t, second.ask("tasks/result", task), "did lookup")
+		}
+		first.stop()
+		second.stop()
+		want := map[bool]int{false: 1, true: 0}[cancel]
+		if c, n := w.only(), w.runs(); c.Open() || n != want {
+			t.Errorf("cancelled %t: the call is %s %s and ran %d times, want %d", cancel, c.Phase(), c.Blocked, n, want)
+		}
+	}
+}
+
 // A gateway that may not run a call that another one runs waits for its result.
 func TestForbiddenCallRunsElsewhere(t *testing.T) {
 	w := newWorld(t)
