@@ -2,6 +2,7 @@ package summary
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -131,7 +132,7 @@ func namesAndValues(args arguments, value func([]byte) string) []string {
 	var parts []string
 	size := 0
 	for _, m := range args {
-		text := value(m.Value)
+		text := cmp.Or(patchText(m), value(m.Value))
 		switch text {
 		case "", "false":
 			continue

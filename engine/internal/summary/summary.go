@@ -110,9 +110,6 @@ func describeValue(raw []byte) string {
 		if s = shortenCommitments(s); s == redacted {
 			return s
 		}
-		if files := patchedFiles(s); len(files) > 0 {
-			return listFiles(files)
-		}
 		if s = shortenText(joinLines(s), maxValue); s == "" || strings.ContainsAny(s, " ,") {
 			return `"` + s + `"`
 		}
@@ -195,38 +192,124 @@ func filesOf(items []strictjson.Member) (files []string) {
 	return files
 }
 
-// patchMarks introduce a file in a patch; unless it changes, the word says what happens to it.
-var patchMarks = []struct{ mark, word string }{
-	{"*** Add File: ", "new "}, {"*** Update File: ", ""}, {"*** Delete File: ", "deleted "}, {"*** Move to: ", "to "}, {"+++ ", ""}, {"rename to ", "to "},
+// patchText names the files of an argument that is a patch; "" if it is none. Other arguments, such as
+// the input of a command, only look like one.
+func patchText(m strictjson.Member) string {
+	if m.Name != "patch" && m.Name != "diff" {
+		return ""
+	}
+	_, text := arguments{m}.firstText(m.Name)
+	if files := patchedFiles(text); len(files) > 0 {
+		return listFiles(files)
+	}
+	return ""
 }
 
-// patchedFiles returns the files that a patch names, or nil if the text is no patch.
-func patchedFiles(text string) (files []string) {
-	text = strings.TrimSpace(text)
-	if !strings.HasPrefix(text, "*** Begin Patch\n") && !strings.HasPrefix(text, "--- ") && !strings.HasPrefix(text, "diff --git ") {
-		return nil
-	}
-	before := ""
+// patchMarks introduce a file in a patch; unless it changes, the word says what happens to it.
+var patchMarks = []struct{ mark, word string }{
+	{"*** Add File: ", "new "}, {"*** Update File: ", ""}, {"*** Delete File: ", "deleted "}, {"*** Move to: ", "to "},
+	{"rename from ", ""}, {"rename to ", "to "}, {"copy from ", ""}, {"copy to ", "to "}, {"Index: ", ""},
+}
+
+// patchFiles collects the files that a patch names.
+type patchFiles struct {
+	files  []string
+	at     map[string]int // their places in the list
+	part   int            // where the files of the last "diff --git" line begin
+	before string         // of the last "--- " line, until a later line answers it
+}
+
+// patchedFiles returns the files that a patch names, or nil if the text is no patch. It rather names
+// too many: which of several names counts depends on the program that applies the patch.
+func patchedFiles(text string) []string {
+	p := patchFiles{at: map[string]int{}}
+	isPatch := strings.HasPrefix(strings.TrimSpace(text), "*** Begin Patch\n")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		if name, found := strings.CutPrefix(line, "--- "); found {
-			before = name
-		}
-		for _, m := range patchMarks {
-			name, found := strings.CutPrefix(line, m.mark)
-			if !found {
-				continue
-			}
-			if name == "/dev/null" {
-				m.word, name = "deleted ", before
-			}
-			name, _, _ = strings.Cut(name, "\t") // a time follows
-			if name = m.word + strings.TrimPrefix(strings.TrimPrefix(name, "a/"), "b/"); !slices.Contains(files, name) {
-				files = append(files, name)
-			}
+		isPatch = isPatch || strings.HasPrefix(line, "@@") || strings.HasPrefix(line, "diff --git ")
+		p.readLine(line)
+	}
+	if !isPatch {
+		return nil
+	}
+	return p.files
+}
+
+func (p *patchFiles) readLine(line string) {
+	if names, found := strings.CutPrefix(line, "diff --git "); found {
+		p.part = len(p.files)
+		p.addPair(splitNames(names))
+		return
+	}
+	if name, found := strings.CutPrefix(line, "--- "); found {
+		p.before = name
+		return
+	}
+	if name, found := strings.CutPrefix(line, "+++ "); found {
+		p.addPair(p.before, name)
+		p.before = ""
+		return
+	}
+	if strings.HasPrefix(line, "@@") && p.before != "" {
+		p.addPair(p.before, p.before)
+		p.before = ""
+	}
+	for _, m := range patchMarks {
+		if name, found := strings.CutPrefix(line, m.mark); found {
+			p.add(m.word, name)
 		}
 	}
-	return files
+}
+
+// splitNames splits the names of a "diff --git" line, which have no quotes around spaces.
+func splitNames(names string) (before, after string) {
+	for i := range names {
+		if names[i] == ' ' && strings.TrimPrefix(names[:i], "a/") == strings.TrimPrefix(names[i+1:], "b/") {
+			return names[:i], names[i+1:]
+		}
+	}
+	before, after, _ = strings.Cut(names, " b/")
+	if after == "" {
+		return names, names
+	}
+	return before, "b/" + after
+}
+
+// addPair adds the file that has these names before and after the patch, or both if they differ.
+func (p *patchFiles) addPair(before, after string) {
+	const none = "/dev/null"
+	before, _, _ = strings.Cut(before, "\t") // a time follows
+	after, _, _ = strings.Cut(after, "\t")
+	old, isOld := strings.CutPrefix(before, "a/")
+	now, isNew := strings.CutPrefix(after, "b/")
+	if (isOld || before == none) && (isNew || after == none) {
+		before, after = old, now
+	}
+	switch {
+	case after == none:
+		p.add("deleted ", before)
+	case before == none:
+		p.add("new ", after)
+	default:
+		p.add("", before)
+		p.add("", after)
+	}
+}
+
+// add adds a file once; a word says more about one that the last "diff --git" line named.
+func (p *patchFiles) add(word, name string) {
+	text := word + name
+	if _, named := p.at[text]; named || name == "" {
+		return
+	}
+	at, named := p.at[name]
+	if named && at >= p.part && p.files[at] == name {
+		p.files[at] = text
+	} else {
+		at = len(p.files)
+		p.files = append(p.files, text)
+	}
+	p.at[text] = at
 }
 
 // listFiles names as many files as the line has room for, and counts the others.
