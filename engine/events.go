@@ -255,7 +255,7 @@ func (st *streams) wholeInput(ctx context.Context, rec *toolcall.EventRecord) []
 		return nil
 	}
 	input := rec.Call.Redacted().Input
-	if c.Hides() && !rec.Call.Hides() { // a later decision hides what this record does not
+	if (c.Hides() || c.First == 0) && !rec.Call.Hides() { // a later decision hides what this record does not, or may
 		input = ""
 	}
 	h := message.EventHeader{ID: rec.ID + "-input", CreatedAt: toolcall.Timestamp(rec.At), Metadata: map[string]any{}, Reply: rec.Call.Reply}

@@ -23,6 +23,7 @@ func redactCases() []engineCase {
 		{"calls that are not decided", hiddenUndecided},
 		{"streamed arguments", hiddenStreamed},
 		{"streamed arguments of a call that cannot be read", hiddenStreamedUnread},
+		{"arguments of a call that cannot be read", hiddenUnread},
 		{"edited around", hiddenEdited},
 		{"denied later by a policy that hides nothing", hiddenFromLaterDenial},
 		{"a path into a text", hiddenThroughText},
@@ -167,27 +168,51 @@ func hiddenStreamed(w *world) {
 	}
 }
 
-// hiddenStreamedUnread reads the events when the view does not have the call yet, the journal
-// cannot be read, and the policy no longer hides anything.
+// hiddenStreamedUnread reads the events when the policy no longer hides anything.
 func hiddenStreamedUnread(w *world) {
 	w.policy.use(w, pinRule())
-	e, late := w.engine(), w.engine()
-	defer late.cord.lag()()
+	e := w.engine()
+	late, reach := lateEngine(w)
+	defer reach()
 	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`))
 	_, err := e.bot().Emit(w.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{
 		message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"` + secret + `\"}"}`)}})
 	w.must(err)
 	w.policy.use(w, rules()...)
+	late.wantUnread()
+}
+
+// hiddenUnread reads the events when the first record of a call hides nothing: a later decision, which
+// cannot be read, may.
+func hiddenUnread(w *world) {
+	e := w.engine()
+	late, reach := lateEngine(w)
+	defer reach()
+	e.propose(call("a", note, `{"n":1}`), call("c", note, `{"pin":"`+secret+`"}`))
+	late.wantUnread()
+}
+
+// lateEngine returns an engine whose view does not have the calls yet, and which cannot read them from
+// the journal.
+func lateEngine(w *world) (late *replica, reach func()) {
+	late = w.engine()
+	reach = late.cord.lag()
 	late.cord.onLast(func(key toolcall.Key) error {
 		if key.Call != "" {
 			return cutError("last")
 		}
 		return nil
 	})
-	events, err := late.as(toolcall.RoleAuditor, "eve").Events(w.Context(), toolcall.EventsRequest{Session: "s"})
-	w.must(err)
+	return late, reach
+}
+
+// wantUnread checks that the events have empty arguments.
+func (r *replica) wantUnread() {
+	r.w.Helper()
+	events, err := r.as(toolcall.RoleAuditor, "eve").Events(r.w.Context(), toolcall.EventsRequest{Session: "s"})
+	r.w.must(err)
 	if text, _ := json.Marshal(events); strings.Contains(string(text), secret) || !strings.Contains(string(text), "TOOL_CALL_DELTA") {
-		w.Errorf("the auditor gets %s", text)
+		r.w.Errorf("the auditor gets %s", text)
 	}
 }
 
