@@ -369,8 +369,8 @@ func hostIn(text string, list []string) (bool, error) {
 	if err := errors.Join(err, err2); err != nil {
 		return false, err
 	}
-	if v4, ok := u.IPv4(); ok && !hosts.Has(u) && hosts.Has(v4) {
-		return false, &urls.Error{Msg: "has an IPv6 address that some networks take for an IPv4 address on the list"}
+	if !hosts.Has(u) && slices.ContainsFunc(u.IPv4s(), hosts.Has) {
+		return false, urls.ErrEmbedded
 	}
 	return hosts.Has(u), nil
 }

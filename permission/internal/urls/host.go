@@ -226,27 +226,39 @@ func (e hostEntry) has(u URL) bool {
 	}
 }
 
-// IPv4 returns the URL with the IPv4 address that some networks take the IPv6 address for; false if
-// there is none.
-func (u URL) IPv4() (URL, bool) {
+// IPv4s returns the URL with each IPv4 address that some networks take the IPv6 address for.
+func (u URL) IPv4s() []URL {
 	addr, err := netip.ParseAddr(u.Host)
 	if !u.Addr || err != nil || !addr.Is6() {
-		return u, false
+		return nil
 	}
+	var out []URL
 	b := addr.As16()
-	for prefix, at := range embedding {
-		if prefix.Contains(addr) {
-			u.Host = netip.AddrFrom4([4]byte(b[at:])).String()
-			return u, true
+	for _, e := range embedding {
+		for _, at := range e.at {
+			if e.prefix.Contains(addr) {
+				u.Host = netip.AddrFrom4([4]byte{b[at[0]], b[at[1]], b[at[2]], b[at[3]]}).String()
+				out = append(out, u)
+			}
 		}
 	}
-	return u, false
+	return out
 }
 
-// embedding are the ranges that embed an IPv4 address, with its first byte: compatible, NAT64, 6to4.
-var embedding = map[netip.Prefix]int{
-	netip.MustParsePrefix("::/96"): 12, netip.MustParsePrefix("64:ff9b::/96"): 12, netip.MustParsePrefix("2002::/16"): 2,
+// embedding are the ranges that embed an IPv4 address, with the places of its bytes: compatible, NAT64,
+// local NAT64 with its prefixes of 48, 56, 64 and 96 bits, 6to4.
+var embedding = []struct {
+	prefix netip.Prefix
+	at     [][4]int
+}{
+	{netip.MustParsePrefix("::/96"), [][4]int{{12, 13, 14, 15}}},
+	{netip.MustParsePrefix("64:ff9b::/96"), [][4]int{{12, 13, 14, 15}}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [][4]int{{6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}}},
+	{netip.MustParsePrefix("2002::/16"), [][4]int{{2, 3, 4, 5}}},
 }
+
+// ErrEmbedded is the error of a comparison with a URL's address that depends on the network.
+var ErrEmbedded = &Error{Msg: "has an IPv6 address that some networks take for the IPv4 address with which it is compared"}
 
 // Private reports whether the host is known not to be public: an address that is loopback, private,
 // link-local, multicast, unspecified or reserved for such use, or a name that never leaves the
@@ -274,8 +286,11 @@ func isPublic(a netip.Addr) bool {
 var special = func() []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",
-		"203.0.113.0/24", "240.0.0.0/4", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "fec0::/10"} {
+		"203.0.113.0/24", "240.0.0.0/4", "100::/64", "2001::/23", "2001:db8::/32", "fec0::/10"} {
 		out = append(out, netip.MustParsePrefix(text))
+	}
+	for _, e := range embedding {
+		out = append(out, e.prefix)
 	}
 	return out
 }()

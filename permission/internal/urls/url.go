@@ -189,7 +189,12 @@ func (u URL) Within(base URL) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if u.Scheme != base.Scheme || u.Host != base.Host || u.Port != base.Port {
+	switch {
+	case u.Scheme != base.Scheme || u.Port != base.Port:
+		return false, nil
+	case u.Host != base.Host && slices.ContainsFunc(u.IPv4s(), func(v4 URL) bool { return v4.Host == base.Host }):
+		return false, ErrEmbedded
+	case u.Host != base.Host:
 		return false, nil
 	}
 	path, err := u.Path()
