@@ -70,7 +70,7 @@ func checkLinks(p string) error {
 	return nil
 }
 
-var ofProcess = regexp.MustCompile(`^/(?:proc/[^/]+(?:/task/[^/]+)?/(?:cwd|root|fd)|dev/(?:fd|std(?:in|out|err)))$`)
+var ofProcess = regexp.MustCompile(`^/(?:proc/[^/]+(?:/task/[^/]+)?/(?:cwd|root|exe|fd|map_files)|dev/(?:fd|std(?:in|out|err)))$`)
 
 // Clean resolves ".", ".." and double separators in the text. The result for an absolute path is
 // absolute; one that leads above "/" stays at "/".

@@ -54,6 +54,8 @@ func TestWithin(t *testing.T) {
 		{"/proc/self/root/data/x", "/data", "error"},
 		{"/proc//1/task/./7/cwd/x", "/data", "error"},
 		{"/proc/self/root/../data/x", "/data", "error"}, // up from the root
+		{"/proc/self/map_files/400000-401000", "/proc", "error"},
+		{"/proc/self/exe", "/proc", "error"},
 		{"/dev/fd/3", "/data", "error"},
 		{"/proc/cpuinfo", "/proc", "true"},
 		{"/dev/null", "/data", "false"},
