@@ -123,6 +123,7 @@ type compiledRule struct {
 	pattern  Pattern          // nil: matches every call of the tool
 	server   string           // for undeclared tools: the server that their names must contain; "": any
 	broken   error            // the rule cannot be evaluated at all
+	field    string           // what is broken; "": rule_content
 	reason   string           // why it applies, if it does
 	protects bool             // the rule is about another tool and protects files from this one
 }
@@ -215,8 +216,8 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	before := len(c.problems)
 	cr := c.compileRule(r, nil)
 	if cr == nil && strict && len(out) > 0 { // it may need a schema or a kind, which only declared tools have
+		cr = &compiledRule{rule: r, reason: ruleReason(r), broken: errNoDefinition, field: c.problems[before].Field}
 		c.problems = c.problems[:before]
-		cr = &compiledRule{rule: r, reason: ruleReason(r), broken: errNoDefinition}
 	}
 	if cr != nil {
 		cr.server = server

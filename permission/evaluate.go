@@ -122,7 +122,7 @@ func (e *evaluation) matchRule(r *compiledRule) (matched, failed bool) {
 		return false, false
 	}
 	if r.broken != nil {
-		e.addError(r.rule.Name, "rule_content", r.broken)
+		e.addError(r.rule.Name, cmp.Or(r.field, "rule_content"), r.broken)
 		return false, true
 	}
 	if r.pattern == nil && r.when == nil {

@@ -109,8 +109,12 @@ func TestServers(t *testing.T) {
 	}
 	s := compile(t, permission.Options{Tools: []permission.Tool{{Name: "run", Server: "sh", Kind: kind}}}, typed)
 	for tool, want := range map[string]message.Behavior{"sh.run": message.BehaviorDeny, "show.run": message.BehaviorAllow} {
-		if d := s.Decide(context.Background(), permission.Request{Tool: tool, Input: []byte(`{}`), Mode: permission.ModeBypass}); d.Behavior != want {
+		d := s.Decide(context.Background(), permission.Request{Tool: tool, Input: []byte(`{}`), Mode: permission.ModeBypass})
+		if d.Behavior != want {
 			t.Errorf("%s: %s, want %s", tool, d.Behavior, want)
+		}
+		if len(d.Errors) > 0 && d.Errors[0].Field != "when" {
+			t.Errorf("%s: the error is about %s, want when", tool, d.Errors[0].Field)
 		}
 	}
 	// A rule about such a tool by name does not exclude the tool from the server's rules.
