@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -241,8 +242,7 @@ func readBucket(ctx context.Context, op string, kv jetstream.KeyValue, filter st
 	}
 	defer func() { // the listing is complete or failed
 		_ = w.Stop()
-		for range w.Updates() { // the client waits until what it has received is taken
-		}
+		go drainUpdates(w)
 	}()
 	for {
 		select {
@@ -258,6 +258,24 @@ func readBucket(ctx context.Context, op string, kv jetstream.KeyValue, filter st
 			if err := visit(e); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// drainTime bounds the wait for a watcher to end: it never does if the connection closes while it begins.
+const drainTime = 10 * time.Second
+
+// drainUpdates takes what a stopped watcher has received, because the client of NATS waits for that.
+func drainUpdates(w jetstream.KeyWatcher) {
+	over := time.After(drainTime)
+	for {
+		select {
+		case _, ok := <-w.Updates():
+			if !ok {
+				return
+			}
+		case <-over:
+			return
 		}
 	}
 }

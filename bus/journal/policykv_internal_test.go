@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -42,5 +43,27 @@ func TestListingThatFails(t *testing.T) {
 		if err := readBucket(t.Context(), "list", fullBucket{}, ">", func(jetstream.KeyValueEntry) error { return bad }); !errors.Is(err, bad) {
 			t.Errorf("readBucket = %v, want %v", err, bad)
 		}
+	})
+}
+
+// endlessBucket has a watcher that never ends, as the client of NATS does if the connection closes
+// while the watcher begins.
+type endlessBucket struct{ jetstream.KeyValue }
+
+func (endlessBucket) Bucket() string { return "policies" }
+
+func (endlessBucket) Watch(context.Context, string, ...jetstream.WatchOpt) (jetstream.KeyWatcher, error) {
+	return &fullWatcher{updates: make(chan jetstream.KeyValueEntry), stopped: make(chan struct{})}, nil
+}
+
+// A listing ends with its context even if its watcher does not.
+func TestListingThatNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := readBucket(ctx, "list", endlessBucket{}, ">", func(jetstream.KeyValueEntry) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("readBucket = %v, want %v", err, context.DeadlineExceeded)
+		}
+		<-time.After(2 * drainTime) // of the fake clock
 	})
 }
