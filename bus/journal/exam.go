@@ -172,10 +172,17 @@ func (x *Exam) compareCounts(known uint64) {
 	}
 	switch explained := x.Records + x.missing.count(); {
 	case explained < x.Last:
-		x.addFlaw(FlawHole, 0, 0, "%d records are missing inside the journal, which has %d of %d", x.Last-explained, x.Records, x.Last)
+		x.addFlaw(FlawHole, 0, 0, "%s missing inside the journal, which has %d of %d", recordsAre(x.Last-explained), x.Records, x.Last)
 	case explained > x.Last && x.archives == 0:
-		x.addFlaw(FlawHole, 0, 0, "%d records are in the journal whose loss was accepted", explained-x.Last)
+		x.addFlaw(FlawHole, 0, 0, "%s in the journal whose loss was accepted", recordsAre(explained-x.Last))
 	}
+}
+
+func recordsAre(n uint64) string {
+	if n == 1 {
+		return "1 record is"
+	}
+	return fmt.Sprintf("%d records are", n)
 }
 
 func missingText(r proof.Range) string {

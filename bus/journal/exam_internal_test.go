@@ -11,8 +11,9 @@ func TestCountedFlaws(t *testing.T) {
 	}{
 		{10, nil, ""},
 		{8, ranges{{From: 3, Through: 4}}, ""},
-		{7, ranges{{From: 3, Through: 4}}, "1 records are missing inside the journal, which has 7 of 10"},
-		{9, ranges{{From: 3, Through: 4}}, "1 records are in the journal whose loss was accepted"},
+		{7, ranges{{From: 3, Through: 4}}, "1 record is missing inside the journal, which has 7 of 10"},
+		{6, ranges{{From: 3, Through: 4}}, "2 records are missing inside the journal, which has 6 of 10"},
+		{9, ranges{{From: 3, Through: 4}}, "1 record is in the journal whose loss was accepted"},
 	} {
 		x := &Exam{Last: 10, Records: tc.records, missing: tc.missing}
 		x.compareCounts(10)
