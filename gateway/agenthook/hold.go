@@ -104,7 +104,7 @@ func (g *gate) claim(ctx context.Context, c *toolcall.Call) (mine bool, err erro
 		return false, errors.Join(err, g.release(context.WithoutCancel(ctx), c))
 	}
 	if holder != g.holder() {
-		g.waiter = "" // its release is about another call
+		g.waiter = "" // the next release must name no claim that this request lost
 		return false, nil
 	}
 	return true, nil

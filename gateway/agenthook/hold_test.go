@@ -210,6 +210,56 @@ func TestLateReleaseOfRepeatedEvent(t *testing.T) {
 	claim(of("other"), true)
 }
 
+// A request that loses the claim of one call releases the call that it proposes instead, so that a
+// later call can take it.
+func TestReleaseAfterLostClaim(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
+	bot, first := w.A.Client(gatewaytest.Bot), w.A.Propose("s", "r", "c1", gatewaytest.Browse, `{}`)
+	of := func(id string, c engine.Client) *gate {
+		return &gate{c: c, ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Call: id, Tool: gatewaytest.Browse, Input: message.RawJSON(`{}`)}}
+	}
+	if err := of("c1", bot).release(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := of("late", overtaken{bot}).decide(t.Context()); err != nil || v.Behavior != message.BehaviorDeny {
+		t.Fatalf("the request that gives up: %+v, %v", v, err)
+	}
+	second := toolcall.Key{Session: "s", Reply: "late", Call: "late"}
+	w.A.Approve(gatewaytest.Ann, second)
+	if v, err := of("next", bot).decide(t.Context()); err != nil || v.Behavior != message.BehaviorAllow {
+		t.Errorf("the later call: %+v, %v", v, err)
+	}
+	if c := w.A.Show(second); c.Attempt.Claim != "next" {
+		t.Errorf("the approved call is %s for %q", c.Phase(), c.Attempt.Claim)
+	}
+}
+
+// Of two free calls, a later one takes the call that is decided.
+func TestDecidedCallIsTaken(t *testing.T) {
+	for decided := range 2 {
+		w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+			return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+		}))
+		of := func(id string) *gate {
+			return &gate{c: w.A.Client(gatewaytest.Bot), ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Call: id, Tool: gatewaytest.Browse, Input: message.RawJSON(`{}`)}}
+		}
+		var keys []toolcall.Key
+		for _, id := range []string{"c0", "c1"} {
+			c := w.A.Propose("s", "r"+id, id, gatewaytest.Browse, `{}`)
+			if err := of(id).release(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, c.Key)
+		}
+		w.A.Approve(gatewaytest.Ann, keys[decided])
+		if v, err := of("next").decide(t.Context()); err != nil || v.Behavior != message.BehaviorAllow {
+			t.Errorf("call %d is decided: %+v, %v", decided, v, err)
+		}
+	}
+}
+
 // A release counts, however many records of other replies come before it.
 func TestReleaseAfterManyRecords(t *testing.T) {
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
