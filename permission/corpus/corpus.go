@@ -136,7 +136,7 @@ func FromTests(policies ...permission.Policy) []Call {
 	var out []Call
 	for _, p := range policies {
 		for _, t := range p.Tests {
-			if slices.ContainsFunc(out, func(c Call) bool { return reflect.DeepEqual(c.Request, t.Call) }) { //nolint:govet // tests have errors with the same fields
+			if slices.ContainsFunc(out, func(c Call) bool { return reflect.DeepEqual(c.Request, t.Call) }) { //nolint:govet // errors in requests are values: equal fields mean the same error
 				continue // in both policies
 			}
 			out = append(out, Call{Name: t.Name, Request: t.Call})

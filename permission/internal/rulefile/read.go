@@ -198,10 +198,10 @@ const maxYAMLDepth = 32
 // maxYAMLKeys limits the keys of one mapping. The parser takes time quadratic in their number.
 const maxYAMLKeys = 2000
 
-// badShape returns the first token at which a file is nested too deeply, or has too many keys in
-// one mapping, for the parser, or that the lexer misread; nil if there is none. On odd files it may count a level too many,
-// but never one too few: columns of keys and dashes determine block levels, brackets determine flow
-// levels.
+// badShape returns the first token that the parser must not get: the lexer misread it, it is nested too
+// deeply, or its mapping has too many keys. It returns nil if there is none. On odd files it may count a
+// level too many, but never one too few: columns of keys and dashes determine block levels, brackets
+// determine flow levels.
 func badShape(tokens token.Tokens) (at *token.Token, msg, hint string) {
 	var blocks []int // columns of the open block levels
 	keys := map[int]int{}
