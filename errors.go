@@ -78,7 +78,7 @@ type ending struct {
 	hint string
 }
 
-// endings has the causes that finish a call without running the tool.
+// endings has the causes that finish a call without a result of the tool.
 var endings = map[toolcall.Cause]ending{
 	toolcall.CauseRefuse:    {ErrInvalid, "correct the arguments"},
 	toolcall.CauseDeny:      {ErrDenied, "do something else, or change the policy"},
@@ -106,6 +106,9 @@ func blockedEnding(c *toolcall.Call) (ending, string) {
 // the call succeeded.
 func resultEnding(c *toolcall.Call) ending {
 	if e, ok := endings[toolcall.Cause(c.Cause)]; ok {
+		if errors.Is(e.err, ErrInterrupted) && c.Begun > 0 {
+			e.hint = "it may have taken effect: find out before you call again"
+		}
 		if errors.Is(e.err, ErrRejected) && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.Feedback != "" }) {
 			e.hint = ""
 		}
@@ -117,7 +120,7 @@ func resultEnding(c *toolcall.Call) ending {
 	case c.Result.State == message.ToolResultSuccess:
 		return ending{}
 	case c.Result.State == message.ToolResultInterrupted:
-		return endings[toolcall.CauseInterrupt]
+		return ending{ErrInterrupted, "it may have taken effect: find out before you call again"}
 	case c.Result.State == message.ToolResultDenied:
 		return ending{ErrDenied, "do something else"}
 	}
