@@ -111,11 +111,12 @@ func fromHost(args []Word) bool {
 	return from >= 0 && from < len(words)-1
 }
 
-// Marks among the written files: any file, by more than a fetch of packages, also among those of the
-// system, also a program in the folders in which programs are looked for.
+// Marks among the written files: any file, by more than a fetch of packages, by more than a clone, also
+// among those of the system, also a program in the folders in which programs are looked for.
 const (
 	anyFile    = "\x00"
 	anyProject = "\x03"
+	anyRepo    = "\x04"
 	anyPlace   = "\x01"
 	anyProgram = "\x02"
 )

@@ -192,8 +192,10 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 	packed := opens && c.packs()
 	if c.fetches() || opens && !packed && (unpackers[name] && c.piped || namesArchive(words, targets)) {
 		addUnpacked(words, targets)
-		if !isListed(loaders[anyProject], name) {
-			targets[anyProject] = true
+		for _, mark := range []string{anyProject, anyRepo} {
+			if !isListed(loaders[mark], name) {
+				targets[mark] = true
+			}
 		}
 	}
 	if packed {
@@ -416,7 +418,7 @@ func (c *Command) loadsFile(name string, files map[string]bool) bool {
 var loaders = map[string]string{
 	"Makefile": "make gmake", "makefile": "make gmake", "GNUmakefile": "make gmake", "package.json": "npm pnpm yarn npx bun", "conftest.py": "pytest py.test",
 	".bashrc": "bash", ".bash_profile": "bash", ".bash_login": "bash", ".profile": "bash sh dash", ".zshrc": "zsh", ".zshenv": "zsh", ".gitconfig": "git",
-	anyProject: "npm pnpm pip pip3", anyFile: "make gmake npm pnpm yarn npx bun pytest py.test git pip pip3 cargo rake just nox tox mvn gradle go cmake ninja", "setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
+	anyProject: "npm pnpm pip pip3", anyRepo: "git gh hg", anyFile: "make gmake npm pnpm yarn npx bun pytest py.test pip pip3 cargo rake just nox tox mvn gradle go cmake ninja", "setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
 }
 
 // changesInput reports whether a text gives the shell itself another input, which
