@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	words "github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/sleep"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -150,7 +151,11 @@ func (f *follower) addCall(rec *park, c *toolcall.Call, hasPerson bool) bool {
 		a := asked{ID: f.in.RunID + "/" + string(c.Call) + "/running", Call: c.Call} // as the mapper names it
 		rec.Asked = append(rec.Asked, a)
 		if blocked {
-			rec.texts[a.ID] = "The call of " + c.Tool + " has an unknown outcome, which an operator has to resolve. Look again?"
+			end := ". Look again?"
+			if c.Blocked.NeedsOperator() {
+				end = ", and an operator has to resolve it" + end
+			}
+			rec.texts[a.ID] = "The call of " + c.Tool + " is blocked (" + words.WhyBlocked(c) + ")" + end
 		}
 	}
 	return true

@@ -46,7 +46,7 @@ func TestUnknownOutcome(t *testing.T) {
 		_, _ = c.send(ctx, "/agui", c.input(), nil) // the tool still runs
 		s.A.Restart()
 		c.post("/agui/connect", c.input()).is(t, "interrupt")
-		if i := c.open[0]; len(c.open) != 1 || *i.ToolCallID != "call-1-1" || !strings.Contains(*i.Message, "an operator") {
+		if i := c.open[0]; len(c.open) != 1 || *i.ToolCallID != "call-1-1" || !strings.Contains(*i.Message, "so the outcome is unknown), and an operator") {
 			t.Errorf("the interrupt is %+v", i)
 		}
 		c.talk(c.all(`{}`)...).is(t, "interrupt")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
+	"image/gif"
 	"image/png"
 	"path/filepath"
 	"slices"
@@ -280,13 +281,17 @@ func TestPictures(t *testing.T) {
 		return out.Bytes()
 	}
 	drawn := picture(40, 30)
+	var moving bytes.Buffer
+	if err := gif.Encode(&moving, image.NewPaletted(image.Rect(0, 0, 1, 1), color.Palette{color.Black}), nil); err != nil {
+		t.Fatal(err)
+	}
 	name := "p\u0430y\"><b>.png"
 	data := func(kind string, data []byte) message.Block {
 		return &message.DataBlock{Name: &name, Source: &message.Base64Source{MediaType: kind, Data: base64.StdEncoding.EncodeToString(data)}}
 	}
 	svg := []byte(`<svg xmlns="http://www.w3.org/2000/svg" onload="window.hit=1"><image href="https://evil.example/a.png"/></svg>`)
 	output := message.Content{Blocks: []message.Block{
-		data("image/png", drawn), data("image/svg+xml", drawn), data("image/svg+xml", svg), data("image/png", svg), data("image/png", picture(8000, 8000)), data("image/png", picture(5000, 5000)), data("image/png", picture(5000, 5000)),
+		data("image/png", drawn), data("image/svg+xml", drawn), data("image/svg+xml", svg), data("image/png", svg), data("image/gif", moving.Bytes()), data("image/png", picture(8000, 8000)), data("image/png", picture(5000, 5000)), data("image/png", picture(5000, 5000)),
 		&message.DataBlock{Source: &message.URLSource{URL: "https://evil.example/b.png", MediaType: "image/png"}},
 	}}
 	bot := w.A.Client(gatewaytest.Bot)

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 	"html/template"
 	"image"
-	_ "image/jpeg" // register the formats that a page shows; a GIF can be larger than its header says
+	_ "image/jpeg" // see shownFormats
 	_ "image/png"
 	"maps"
 	"regexp"
@@ -370,6 +370,9 @@ const (
 	maxPixels   = 32 << 20
 )
 
+// shownFormats are the formats whose header has the size of all that a browser unpacks: not GIF.
+var shownFormats = []string{"jpeg", "png"}
+
 // picture is an image of a result. Src has its bytes, and the format that they are in: an image of
 // another format, such as SVG, which can contain links and scripts, is only named.
 type picture struct {
@@ -394,7 +397,7 @@ func picturesOf(c message.Content) (out []picture) {
 			continue
 		}
 		size, format, err := image.DecodeConfig(bytes.NewReader(raw))
-		if err != nil || size.Width <= 0 || size.Height <= 0 || size.Height > left/size.Width {
+		if err != nil || !slices.Contains(shownFormats, format) || size.Width <= 0 || size.Height <= 0 || size.Height > left/size.Width {
 			continue
 		}
 		left -= size.Width * size.Height

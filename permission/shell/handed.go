@@ -445,6 +445,7 @@ func leadsToShell(text string) bool { return leadsTo(text, false) }
 
 // leadsToCode is leadsToShell, and true for an interpreter that reads its code: nc -c 'exec python3'.
 func leadsToCode(text string) bool { return leadsTo(aroundProgram.ReplaceAllString(text, ""), true) }
+
 func leadsTo(text string, code bool) bool {
 	at := strings.LastIndexAny(text, ":=")
 	return beginsProgram(text, code) || at >= 0 && beginsProgram(text[at+1:], code)
@@ -479,9 +480,6 @@ func beginsProgram(text string, code bool) bool {
 	}
 	return false
 }
-
-// readsData are interpreters whose program is in an argument or a file.
-var readsData = setOf("awk gawk mawk nawk")
 
 // scriptFromInput reports whether awk or sed reads its script from its input: sed -f -.
 func scriptFromInput(args []Word) bool {

@@ -111,14 +111,13 @@ func fromHost(args []Word) bool {
 	return from >= 0 && from < len(words)-1
 }
 
-// Marks among the written files: any file, by more than a fetch of packages, by more than a clone, also
-// among those of the system, also a program in the folders in which programs are looked for.
+// Marks among the written files.
 const (
-	anyFile    = "\x00"
-	anyProject = "\x03"
-	anyRepo    = "\x04"
-	anyPlace   = "\x01"
-	anyProgram = "\x02"
+	anyFile    = "\x00" // any file, except those of the system
+	anyPlace   = "\x01" // also one of the system
+	anyProgram = "\x02" // also a program in the folders in which programs are looked for
+	anyProject = "\x03" // not only from a fetch of packages, whose scripts do not run by themselves
+	anyRepo    = "\x04" // not only from a clone, which brings no settings of git
 )
 
 // systemPath matches a path where archives are unpacked only on request, unpacksAway such requests,

@@ -266,6 +266,9 @@ var (
 	codeWrites   = regexp.MustCompile(`(?i)(?:open|write|save|dump|copy|rename|retrieve)\w*["'\]]*\s*[( ]|>`)
 )
 
+// readsData are interpreters whose program is in an argument or a file.
+var readsData = setOf("awk gawk mawk nawk")
+
 // readsScript are the savers that take a script, in an argument or after -f.
 var readsScript = setOf("sed gsed awk gawk mawk nawk")
 

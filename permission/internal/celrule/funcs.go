@@ -128,7 +128,7 @@ func boundWork(env *cel.Env) (*cel.Env, error) {
 			call := func(args ...ref.Val) ref.Val {
 				switch {
 				case length(args) > maxWork:
-					return types.NewErr("%s: builds or compares more than %d bytes", name, maxWork)
+					return types.NewErr("%s: would build or compare more than %d bytes", name, maxWork)
 				case b.Unary != nil:
 					return b.Unary(args[0])
 				case b.Binary != nil:

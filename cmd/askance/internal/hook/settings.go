@@ -241,14 +241,15 @@ type node struct {
 	children   []*node
 }
 
+// maxValues bounds lists and objects, because hujson reads each within the one around it.
 const maxValues = 100_000
 
 func parseDocument(text string) (*document, error) {
 	if strings.TrimSpace(text) == "" {
 		text = "{}\n"
 	}
-	if strings.Count(text, "[")+strings.Count(text, "{") > maxValues { // hujson would need the stack of each
-		return nil, errors.New("the file has too many lists and objects")
+	if strings.Count(text, "[")+strings.Count(text, "{") > maxValues {
+		return nil, fmt.Errorf("the file has more than %d lists and objects", maxValues)
 	}
 	v, err := hujson.Parse([]byte(text + "\n")) // a line comment may end the file
 	if err != nil {
