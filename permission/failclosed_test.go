@@ -34,7 +34,7 @@ func TestWorkOfRulesIsBounded(t *testing.T) {
 	for _, when := range []string{`args.s.replace("a", args.s) == "b"`, `args.s.replace("a", args.s, 5000) == "b"`, `args.l.join(args.s) == "b"`, `regex.replace(args.s, "a", args.s) == "b"`,
 		`args.s.indexOf(args.s) == 1`, `args.s.indexOf(args.s, 1) == 1`, `args.s.lastIndexOf(args.s) == 1`} {
 		b := compile(t, permission.Options{Limits: permission.Limits{RuleCost: math.MaxUint32, DecisionCost: math.MaxUint32, Deadline: time.Minute}}, rule("long", message.BehaviorDeny, when))
-		if d := decide(b, "", input); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Msg, "builds or compares more than") || d.Behavior == message.BehaviorAllow {
+		if d := decide(b, "", input); len(d.Errors) != 1 || !strings.Contains(d.Errors[0].Msg, "would build or compare more than") || d.Behavior == message.BehaviorAllow {
 			t.Errorf("%s: %s, %v", when, d.Behavior, d.Errors)
 		}
 	}
