@@ -1,7 +1,7 @@
 import type { Call, ChangeEvent, Denial, InfoReply, ListReply, ResponseBody, ProgressBody, ShowReply, ToolAnnotations, WhoamiReply } from "./api.js";
 import { AskanceError, invalidReply, messageOf, Unavailable } from "./errors.js";
 import { Allowed, Gate, textOf, toOutput, type GateOptions, type Outcome, type Output, type Proposal, type RunContext } from "./gate.js";
-import { Transport, type ClientOptions } from "./http.js";
+import { anyOf, Transport, type ClientOptions } from "./http.js";
 import { readStream } from "./stream.js";
 import { Worker, type WorkerOptions, type WorkerTool } from "./worker.js";
 
@@ -182,7 +182,15 @@ export class Client {
     operation: "readEvents" | "watchCalls", request: () => object, signal: AbortSignal | undefined, read: (e: { id: string; event: string; data: string }) => T | undefined,
   ): AsyncGenerator<T, void, undefined> {
     for (;;) {
-      const body = await this.#transport.repeat({ signal }, (limit) => this.#transport.stream(operation, { ...request(), signal: signal ? AbortSignal.any([signal, limit]) : limit }));
+      const { body, release } = await this.#transport.repeat({ signal }, async (limit) => {
+        const { signal: either, release } = anyOf(signal, limit);
+        try {
+          return { body: await this.#transport.stream(operation, { ...request(), signal: either }), release };
+        } catch (err) {
+          release();
+          throw err;
+        }
+      });
       try {
         for await (const e of readStream(body)) {
           const out = read(e);
@@ -191,6 +199,8 @@ export class Client {
       } catch (err) {
         signal?.throwIfAborted();
         if (err instanceof AskanceError && !(err instanceof Unavailable)) throw err;
+      } finally {
+        release();
       }
       await this.#transport.clock.sleep(100, signal);
     }

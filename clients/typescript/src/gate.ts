@@ -1,7 +1,7 @@
 // The gate between a runtime and its tools: propose, wait, run what was approved, report.
 import type { Call, Denial, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
 import { AskanceError, Conflict, invalidReply, messageOf, Unfinished } from "./errors.js";
-import { encodeID, type Transport } from "./http.js";
+import { anyOf, encodeID, type Transport } from "./http.js";
 import { parseArguments, parseStrict, writeArguments, writeJSON } from "./json.js";
 import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js";
 
@@ -203,7 +203,7 @@ export class Gate {
     const identified = await this.#identify(proposals);
     const proposed = await this.#propose(identified, signal);
     const ended = new AbortController();
-    const both = signal ? AbortSignal.any([signal, ended.signal]) : ended.signal;
+    const { signal: both, release } = anyOf(signal, ended.signal);
     const waiting = new Map(identified.map((p, i) => [p.id, this.#decide(p, proposed[i] as Call, both).then((outcome) => ({ id: p.id, outcome }))]));
     for (const promise of waiting.values()) promise.catch(() => undefined); // it is awaited below, or its caller left
     try {
@@ -215,6 +215,7 @@ export class Gate {
       }
     } finally {
       ended.abort(new Error("the caller waits no longer"));
+      release();
     }
   }
 

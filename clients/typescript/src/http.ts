@@ -48,6 +48,20 @@ export const systemClock: Clock = {
     }),
 };
 
+/**
+ * A signal that aborts with any of these, until release is called. AbortSignal.any does not do:
+ * Node.js can collect an AbortSignal.timeout that nothing else listens to, and then it never aborts.
+ */
+export function anyOf(...signals: ReadonlyArray<AbortSignal | undefined>): { signal: AbortSignal; release: () => void } {
+  const either = new AbortController();
+  const listening = new AbortController();
+  for (const signal of signals) {
+    if (signal?.aborted) either.abort(signal.reason);
+    else signal?.addEventListener("abort", () => either.abort(signal.reason), { once: true, signal: listening.signal });
+  }
+  return { signal: either.signal, release: () => listening.abort() };
+}
+
 /** The name of an operation of the API. */
 export type Operation = keyof typeof operations;
 
@@ -62,6 +76,8 @@ export interface Request {
   signal?: AbortSignal | undefined;
   /** How long the server may hold the request, in milliseconds. */
   hold?: number;
+  /** How long to wait for a reply to each attempt, in milliseconds; default: 40 seconds and hold. */
+  within?: number;
   /** How long it is repeated, in milliseconds; default: the client's. */
   retryFor?: number;
   /** Receives the error before each repetition. */
@@ -147,16 +163,15 @@ export class Transport {
   }
 
   /** Repeats requests that failed temporarily. */
-  async repeat<T>(request: Pick<Request, "signal" | "hold" | "retryFor" | "retried">, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async repeat<T>(request: Pick<Request, "signal" | "hold" | "within" | "retryFor" | "retried">, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
     let end: number | undefined;
     for (let tries = 0; ; tries++) {
-      const limit = new AbortController();
-      const stop = () => limit.abort(request.signal?.reason);
       request.signal?.throwIfAborted();
-      request.signal?.addEventListener("abort", stop, { once: true });
-      const timer = setTimeout(() => limit.abort(new Error("the server did not reply in time")), replyWithin + (request.hold ?? 0));
+      const limit = new AbortController();
+      const { signal, release } = anyOf(request.signal, limit.signal);
+      const timer = setTimeout(() => limit.abort(new Error("the server did not reply in time")), request.within ?? replyWithin + (request.hold ?? 0));
       try {
-        return await send(limit.signal);
+        return await send(signal);
       } catch (err) {
         request.signal?.throwIfAborted();
         if (!(err instanceof Unavailable)) throw err;
@@ -167,7 +182,7 @@ export class Transport {
         await this.clock.sleep(pause, request.signal);
       } finally {
         clearTimeout(timer);
-        request.signal?.removeEventListener("abort", stop);
+        release();
       }
     }
   }

@@ -2,7 +2,7 @@
 import type { EngineKeysReply, HeartbeatReply, ResultReply } from "./api.js";
 import { AskanceError, Forbidden, messageOf, misconfigured } from "./errors.js";
 import { toOutput } from "./gate.js";
-import type { Transport } from "./http.js";
+import { anyOf, type Transport } from "./http.js";
 import { integer, member, parseArguments, text, type Node } from "./json.js";
 import { checkStart, checkTask, followKeys, randomID, readKnownKeys, readTime, type CallKey, type Checked, type KeySet, type KnownKeys } from "./proof.js";
 
@@ -103,19 +103,17 @@ export class Worker {
       const { trusted, retired } = await readKnownKeys(this.#options.engineKeys);
       this.#known = await followKeys([], trusted, new Set([...retired, ...this.#known.retired]));
     }
-    const stop = new AbortController();
-    const halt = () => stop.abort();
-    if (options.signal?.aborted) halt();
-    else options.signal?.addEventListener("abort", halt, { once: true });
+    const ended = new AbortController();
+    const { signal: stop, release } = anyOf(options.signal, ended.signal);
     const runs = new AbortController(); // ends running calls, later than stop
     const ends = await Promise.allSettled(this.#tools.map(async (tool) => {
       try {
-        await this.#serve(tool, stop.signal, runs);
+        await this.#serve(tool, stop, runs);
       } finally {
-        halt();
+        ended.abort();
       }
     }));
-    options.signal?.removeEventListener("abort", halt);
+    release();
     for (const end of ends) if (end.status === "rejected") throw end.reason;
   }
 
@@ -262,7 +260,7 @@ export class Worker {
   async #run(tool: WorkerTool, task: Checked, own: Own, lease: Lease, runs: AbortSignal): Promise<void> {
     const ended = new AbortController();
     const cancel = new AbortController();
-    const signal = AbortSignal.any([cancel.signal, runs]);
+    const { signal, release } = anyOf(cancel.signal, runs);
     void this.#beat(own, lease, cancel, ended.signal);
     if (!Number.isNaN(lease.left)) {
       void this.#transport.clock.sleep(Math.min(Math.max(0, lease.left), longestTimer), ended.signal).then(() => cancel.abort(new Stopped("deadline", "the deadline of the run has passed")), () => undefined);
@@ -278,6 +276,7 @@ export class Worker {
       if (outcome) await this.#deliver(own, { result: { type: "tool_result", id: own.tool_call_id, name: tool.name, ...outcome } }, runs);
     } finally {
       ended.abort();
+      release();
     }
   }
 
@@ -340,7 +339,7 @@ export class Worker {
       const sent = this.#instant();
       let reply: HeartbeatReply = {};
       try { // a lost heartbeat must not delay the next one
-        reply = await this.#transport.call<HeartbeatReply>("sendHeartbeat", { body: own, retryFor: 0, signal: AbortSignal.any([ended, AbortSignal.timeout(Math.ceil(lease.beat))]) });
+        reply = await this.#transport.call<HeartbeatReply>("sendHeartbeat", { body: own, retryFor: 0, signal: ended, within: Math.ceil(lease.beat) });
       } catch (err) {
         const code = codeOf(err);
         reply = { stale: ["superseded", "finished", "archived", "not_found"].includes(code), cancel: code === "interrupted" };

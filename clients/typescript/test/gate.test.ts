@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 import { Allowed, type Call, Client, Forbidden, type Outcome, Unavailable, Unfinished } from "@askance/client";
-import { systemClock } from "../dist/http.js";
+import { anyOf, systemClock } from "../dist/http.js";
 import { Server } from "./server.js";
 
 let server: Server;
@@ -212,6 +214,14 @@ test("a result that is not JSON, and one that cannot be reported: the model is t
   const dead: typeof fetch = (url, init) => (String(url).endsWith("/result") ? Promise.reject(new Error("gone")) : fetch(url, init));
   const look = server.client("bot", { retryFor: 0, fetch: dead }).tool({ name: "look", run: () => "seen" });
   assert.match((await look({}, { session: "unreported", reply: "r", id: "c" })).text, /The tool ran, do not call it again/);
+});
+
+test("a timeout that nothing else keeps ends what follows it", { timeout: 20_000 }, async () => {
+  setFlagsFromString("--expose-gc");
+  const collector = setInterval(runInNewContext("gc") as () => void, 20);
+  const { signal } = anyOf(AbortSignal.timeout(300), new AbortController().signal);
+  await new Promise((resolve) => signal.addEventListener("abort", resolve)).finally(() => clearInterval(collector));
+  assert.equal((signal.reason as Error).name, "TimeoutError");
 });
 
 test("arguments that JSON would change are not proposed", async () => {

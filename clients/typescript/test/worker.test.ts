@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 import { type Call, Client, type ClientOptions, idempotencyKey, readKeys, type Task, type WorkerOptions, type WorkerTool } from "@askance/client";
 import type { EngineKey } from "../dist/api.js";
@@ -58,6 +60,10 @@ async function until(call: Call, ok: (c: Call) => boolean): Promise<Call> {
   }
   throw new Error("the stream ended");
 }
+
+setFlagsFromString("--expose-gc");
+/** Runs the garbage collector. */
+const collect = runInNewContext("gc") as () => void;
 
 const never = { name: "job", run: () => assert.fail("it ran") };
 
@@ -188,6 +194,7 @@ test("a heartbeat that gets no reply delays no other", { timeout: 30_000 }, asyn
   let beats = 0;
   let beaten = () => {};
   const kept = new Promise<void>((resolve) => { beaten = resolve; });
+  const collector = setInterval(collect, 20); // a timeout that nothing holds is collected before it ends
   await working([{ name: "frail", run: async () => { await kept; return "ok"; } }], async () => {
     const call = await finished(await propose("lost-beats", "frail"));
     assert.deepEqual([call.result?.output, call.attempt?.number], ["ok", 1]);
@@ -195,7 +202,7 @@ test("a heartbeat that gets no reply delays no other", { timeout: 30_000 }, asyn
     if (operation !== "heartbeat") return send();
     if (++beats === 9) beaten();
     return beats % 3 === 0 ? send() : new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
-  }) });
+  }) }).finally(() => clearInterval(collector));
 });
 
 test("the {} of a proxy is no reply: the result is sent again", async () => {
