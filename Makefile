@@ -143,6 +143,7 @@ UNRACED_TESTS := \
   bus/journal:TestInterruptedArchive \
   bus/journal:TestInterruptedArchiveOfSessions \
   bus/journal:TestStoreLimitDoesNotShrinkAtRestart \
+  bus:TestCallTooLargeToBeShownIsRefused \
   bus:TestRandomEdits \
   bus:TestReadersDoNotStarveDecisions \
   bus:TestRubbishDropsNoOthersMessages \

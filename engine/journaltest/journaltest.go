@@ -32,7 +32,7 @@ import (
 const Space toolcall.SpaceID = "test"
 
 // caseTime bounds each case. Only a failing case uses it up.
-const caseTime = 20 * time.Second
+const caseTime = time.Minute
 
 // Run runs the suite. newJournal makes an empty journal for each case, on the
 // goroutine of the case, and cleans up with t.Cleanup. Cases run in parallel.
