@@ -39,6 +39,12 @@ func describeCall(t Tool, tool string, args arguments) string {
 	case "path":
 		return fileText(kindName(t.Kind), tool, args, argument.Name)
 	}
+	if tool == "apply_patch" { // Codex names its patch input or command
+		name, patch := args.firstText("input", "command")
+		if files := patchedFiles(patch); len(files) > 0 && strings.HasSuffix(strings.TrimSpace(patch), "\n*** End Patch") {
+			return withRest(tool+" "+listFiles(files), args, name)
+		}
+	}
 	if line := commandLine(args, commandNames...); line != "" {
 		return line
 	}
