@@ -33,6 +33,9 @@ func (m *Machine) applyToAttempt(ev Event) error {
 			return err
 		}
 		c.Blocked, c.RetryAt = ev.Blocked, time.Time{}
+		if ev.Blocked == BlockedUnknown { // a runtime may report this without having begun the call
+			c.Begun = max(c.Begun, 1)
+		}
 		return m.move(CauseSuspend)
 	case Resulted:
 		return m.applyResult(ev)

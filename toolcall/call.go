@@ -98,7 +98,7 @@ type Call struct {
 
 	Placement Placement `json:"placement,omitzero"`
 	Attempt   Attempt   `json:"attempt,omitzero"`
-	Begun     int       `json:"begun,omitzero"` // attempts that started and were not returned; each may have had its effect
+	Begun     int       `json:"begun,omitzero"` // attempts that started and were not returned, or have an unknown outcome; each may have had its effect
 	Blocked   Blocked   `json:"blocked,omitzero"`
 	// BlockedReason explains a Blocked that is shown but not stored.
 	BlockedReason string    `json:"blocked_reason,omitzero"`

@@ -417,7 +417,7 @@ export interface Call {
   attempt?: Attempt;
   /** Batch is in records that are older than Order. Such a call is exclusive. */
   batch?: unknown;
-  /** attempts that started and were not returned; each may have had its effect */
+  /** attempts that started and were not returned, or have an unknown outcome; each may have had its effect */
   begun?: number;
   /** pending behind the open approval request of this call */
   behind?: string;
