@@ -96,6 +96,9 @@ func blockedEnding(c *toolcall.Call) (ending, string) {
 			"The tool call may have taken effect. Do not repeat it: a person will find out what happened."
 	case toolcall.BlockedClock, toolcall.BlockedKey:
 		return ending{ErrBlocked, c.BlockedReason}, "The tool cannot run now. The call stays open: do not repeat it."
+	case toolcall.BlockedReturned:
+		return ending{ErrBlocked, c.ReturnText() + "; correct that, then let it run: askance resolve --outcome run_again"},
+			"The tool's worker cannot run the call now. The call stays open: do not repeat it."
 	case toolcall.NotBlocked, toolcall.BlockedNoWorker:
 	}
 	return ending{ErrBlocked, "start a worker for the tool, or resolve the call: askance resolve"},
