@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -158,6 +160,31 @@ func (d *durationFlag) Type() string { return "duration" }
 func durationVar(f *pflag.FlagSet, into *time.Duration, name string, value time.Duration, help string) {
 	*into = value
 	f.Var((*durationFlag)(into), name, help)
+}
+
+// decimalFlag is a flag for a whole number. By itself pflag reads 010 as eight, and 0x10 as sixteen.
+type decimalFlag struct{ pflag.Value }
+
+var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+
+func (d decimalFlag) Set(text string) error {
+	if !decimal.MatchString(text) {
+		return strconv.ErrSyntax // valueError says what to write
+	}
+	return d.Value.Set(text)
+}
+
+func onlyDecimal(f *pflag.Flag) {
+	if slices.Contains([]string{"int", "uint64"}, f.Value.Type()) {
+		f.Value = decimalFlag{f.Value}
+	}
+}
+
+func onlyDecimalIn(c *cobra.Command) {
+	c.Flags().VisitAll(onlyDecimal)
+	for _, below := range c.Commands() {
+		onlyDecimalIn(below)
+	}
 }
 
 type build struct {

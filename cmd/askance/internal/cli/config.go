@@ -239,6 +239,7 @@ func (s setting) define(f *pflag.FlagSet, field any, help string) {
 			n, err = strconv.Atoi(s.def)
 		}
 		f.IntVar(p, s.flag, n, help)
+		onlyDecimal(f.Lookup(s.flag))
 	case *time.Duration:
 		var d time.Duration
 		if s.def != "" {

@@ -192,7 +192,7 @@ func readDirectory(paths []string) (*lint.Directory, error) {
 			return nil, err
 		}
 		var d struct {
-			Version   int                 `yaml:"version"`
+			Version   textfile.Integer    `yaml:"version"`
 			Users     []string            `yaml:"users"`
 			Groups    map[string][]string `yaml:"groups"`
 			Approvers map[string]any      `yaml:"approvers"` // their keys do not matter here

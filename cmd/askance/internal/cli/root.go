@@ -152,6 +152,7 @@ Start with askance demo, or write the files of a project with askance init.`,
 	)
 	addShortNames(c)
 	refuseUnknownTopics(c)
+	onlyDecimalIn(c)
 	return c
 }
 

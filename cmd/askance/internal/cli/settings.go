@@ -252,8 +252,8 @@ func parseSettings(path string, data []byte) (map[string][]string, error) {
 	out := map[string][]string{}
 	for key, v := range top {
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.key() == key })
+		line, col := textfile.Place(data, "$."+key)
 		if i < 0 {
-			line, col := textfile.Place(data, "$."+key)
 			var keys []string
 			for _, s := range settings {
 				keys = append(keys, s.key())
@@ -262,7 +262,7 @@ func parseSettings(path string, data []byte) (map[string][]string, error) {
 		}
 		values, err := settings[i].read(settingsFolder(path), v)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", key, err)
+			return nil, &textfile.FaultError{Line: line, Col: col, Msg: key + ": " + err.Error(), Err: err}
 		}
 		out[key] = values
 	}

@@ -167,7 +167,12 @@ func TestSettingsFaults(t *testing.T) {
 		{"unknown", "log_level: info\ndta: x", `settings file askance.yaml:2:6: unknown setting "dta"; did you mean data`},
 		{"twice", "data: x\ndata: y", "already defined"},
 		{"a fraction where a whole number is wanted", "slots: 0.5", `askance.yaml: slots is "0.5", use a whole number`},
-		{"nested", "data: {x: y}", "expected a value or a list of values"},
+		{"nested", "as: ann\ndata: {x: y}", "settings file askance.yaml:2:7: data: expected a value or a list of values"},
+		{"null", "data: null", "askance.yaml:1:7: data: expected a value"},
+		{"null in a list", "policy: [a.yaml, null]", "askance.yaml:1:18: is an empty item of a list"},
+		{"True as a name", "as: True", "askance.yaml:1:5: is True, which would become true"},
+		{"an empty first document", "---\n---\ndata: x", "askance.yaml:2:1: has more than one document"},
+		{"an octal number in quotes", "slots: '010'", `askance.yaml: slots is "010", use a whole number`},
 		{"a number with a point", "as: 1.10", "settings file askance.yaml:1:5: is 1.10, which would become 1.1 (put it in quotes"},
 		{"an octal number", "as: 010", "settings file askance.yaml:1:5: is 010, which would become 8"},
 		{"no YAML", "data: [", "settings file askance.yaml"},
@@ -187,6 +192,30 @@ func TestSettingsFaults(t *testing.T) {
 	}
 	if _, err := loadSettings(t, "--config", "none.yaml"); ExitCode(err) != ExitNotFound {
 		t.Errorf("an explicitly named settings file that does not exist: %v", err)
+	}
+}
+
+// A flag for a whole number reads 010 as neither eight nor ten.
+func TestWholeNumbersAreDecimal(t *testing.T) {
+	found := 0
+	for words, c := range Tree() {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "int" && f.Value.Type() != "uint64" {
+				return
+			}
+			found++
+			for _, odd := range []string{"010", "0x10", "0b1", "1_0", "+1", " 1", "1.5", "1e1", ""} {
+				if err := f.Value.Set(odd); err == nil {
+					t.Errorf("%s --%s accepts %q as %s", words, f.Name, odd, f.Value)
+				}
+			}
+			if err := f.Value.Set("12"); err != nil || f.Value.String() != "12" {
+				t.Errorf("%s --%s is %s after 12: %v", words, f.Name, f.Value, err)
+			}
+		})
+	}
+	if found < 20 {
+		t.Errorf("found %d flags", found)
 	}
 }
 

@@ -31,7 +31,7 @@ type servedSpaces []*servedSpace
 
 // spacesFile is the file of --spaces: settings by space.
 type spacesFile struct {
-	Version int                       `yaml:"version"`
+	Version textfile.Integer          `yaml:"version"`
 	Spaces  map[string]map[string]any `yaml:"spaces"`
 }
 

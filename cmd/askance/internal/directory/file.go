@@ -55,7 +55,7 @@ func (d *Directory) Keys() toolcall.ApproverKeys { return d.keys }
 func (d *Directory) People() int { return len(d.groups) }
 
 type file struct {
-	Version   int                 `yaml:"version"`
+	Version   textfile.Integer    `yaml:"version"`
 	Groups    map[string][]string `yaml:"groups"`
 	Approvers map[string]approver `yaml:"approvers"`
 }

@@ -24,21 +24,21 @@ type source struct {
 }
 
 type entry struct {
-	Name     string          `yaml:"name"`
-	URL      string          `yaml:"url"`
-	URLFile  string          `yaml:"url_file"`
-	URLEnv   string          `yaml:"url_env"`
-	Secrets  []source        `yaml:"secrets"`
-	Events   []webhook.Event `yaml:"events"`
-	Tools    []string        `yaml:"tools"`
-	Format   webhook.Format  `yaml:"format"`
-	Timeout  string          `yaml:"timeout"`
-	Attempts *int            `yaml:"attempts"`
+	Name     string            `yaml:"name"`
+	URL      string            `yaml:"url"`
+	URLFile  string            `yaml:"url_file"`
+	URLEnv   string            `yaml:"url_env"`
+	Secrets  []source          `yaml:"secrets"`
+	Events   []webhook.Event   `yaml:"events"`
+	Tools    []string          `yaml:"tools"`
+	Format   webhook.Format    `yaml:"format"`
+	Timeout  string            `yaml:"timeout"`
+	Attempts *textfile.Integer `yaml:"attempts"`
 }
 
 type file struct {
-	Version      int     `yaml:"version"`
-	Destinations []entry `yaml:"destinations"`
+	Version      textfile.Integer `yaml:"version"`
+	Destinations []entry          `yaml:"destinations"`
 }
 
 // kind is what the file is called in errors.
@@ -116,7 +116,7 @@ func (e entry) destination() (webhook.Destination, error) {
 		}
 	}
 	if e.Attempts != nil {
-		if d.Attempts = *e.Attempts; d.Attempts < 1 {
+		if d.Attempts = int(*e.Attempts); d.Attempts < 1 {
 			return d, fmt.Errorf("attempts: %d is below 1", d.Attempts)
 		}
 	}

@@ -9,21 +9,20 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/askance-dev/askance/internal/plainfile"
-	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 // MaxBytes is the default maximum size of a file.
@@ -85,10 +84,10 @@ func checked(kind, path string, most int, data []byte, err error) ([]byte, error
 }
 
 // DecodeYAML decodes the only document of a YAML text of at most [MaxBytes] into to. A key that to
-// does not have is an error, and so is a duplicate key. An empty text is a document without keys.
-// Fractions such as 1.0 stay numbers below the given keys, or if to is an *any; elsewhere they could
-// become other texts and are refused.
-func DecodeYAML(data []byte, to any, numbersBelow ...string) (err error) {
+// does not have is an error, and so are a duplicate key, anchors and tags. An empty text is a document
+// without keys. Values such as 1.0, True and null in a list stay what they are below the given keys,
+// or if to is an *any; elsewhere they could become other texts and are refused.
+func DecodeYAML(data []byte, to any, valuesBelow ...string) (err error) {
 	// The YAML library has panicked on odd input; no file may end the program.
 	defer func() {
 		if r := recover(); r != nil {
@@ -98,25 +97,48 @@ func DecodeYAML(data []byte, to any, numbersBelow ...string) (err error) {
 	if err := bounded(data, MaxBytes); err != nil {
 		return err
 	}
-	if err := cmp.Or(notUTF8(data), noDirective(data)); err != nil {
+	data = withPlainLines(data)
+	if err := cmp.Or(oddCharacter(data), noDirective(data)); err != nil {
 		return err
 	}
-	_, fractions := to.(*any)
-	if err := noOddNumber(data, numberCheck{below: numbersBelow, fractions: fractions}); err != nil {
+	tokens := lexer.Tokenize(string(data))
+	file, err := parser.Parse(tokens, 0)
+	if err = cmp.Or(faultOf(err), oneDocument(tokens)); err != nil {
 		return err
 	}
-	d := yaml.NewDecoder(bytes.NewReader(data), yaml.Strict())
-	switch err := d.Decode(to); {
-	case errors.Is(err, io.EOF):
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil
-	case err != nil:
+	}
+	_, values := to.(*any)
+	check := valueCheck{below: valuesBelow, values: values, fault: new(error)}
+	if ast.Walk(check, file.Docs[0].Body); *check.fault != nil {
+		return *check.fault
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(nil), yaml.Strict()).DecodeFromNode(file.Docs[0].Body, to); err != nil {
 		return faultOf(err)
 	}
-	var more any
-	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
-		return errors.New("has more than one document")
+	return nil
+}
+
+// oneDocument refuses a second document, which the parser does not even read if the first is empty.
+func oneDocument(tokens token.Tokens) error {
+	begun, ended := false, false
+	for _, t := range tokens {
+		if t.Type == token.CommentType {
+			continue
+		}
+		if begun && (ended || t.Type == token.DocumentHeaderType) {
+			return faultAt(t, "has more than one document", "use one file for each")
+		}
+		begun, ended = true, t.Type == token.DocumentEndType
 	}
 	return nil
+}
+
+// withPlainLines drops a byte order mark, with which some editors start a file, and makes lines end in
+// LF: in a text of several lines the YAML library keeps the CR of CR LF.
+func withPlainLines(data []byte) []byte {
+	return bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 }
 
 // noDirective refuses lines such as %YAML 1.2 before the document, which the library
@@ -125,7 +147,7 @@ func noDirective(data []byte) error {
 	n := 0
 	for line := range bytes.Lines(data) {
 		n++
-		text := bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
+		text := bytes.TrimSpace(line)
 		switch {
 		case len(text) == 0 || text[0] == '#':
 		case line[0] == '%':
@@ -137,72 +159,113 @@ func noDirective(data []byte) error {
 	return nil
 }
 
-// notUTF8 refuses a text in another encoding: its names would be those of no one.
-func notUTF8(data []byte) error {
+// oddCharacter refuses a text in another encoding, whose names would be those of no one, and a
+// carriage return, which hides the text before it in terminals.
+func oddCharacter(data []byte) error {
 	n := 0
 	for line := range bytes.Lines(data) {
-		if n++; !utf8.Valid(line) {
+		n++
+		if !utf8.Valid(line) {
 			return &FaultError{Line: n, Col: 1, Msg: "is not UTF-8", Hint: "save the file as UTF-8"}
+		}
+		if bytes.IndexByte(line, '\r') >= 0 {
+			return &FaultError{Line: n, Col: 1, Msg: "contains a carriage return", Hint: "end lines with LF or CR LF"}
 		}
 	}
 	return nil
 }
 
-// noOddNumber refuses numbers that are not read as they are written: without quotes, the name 010
-// would become 8, and 1.10 would become 1.1.
-func noOddNumber(data []byte, check numberCheck) error {
-	file, err := parser.ParseBytes(data, 0)
-	if err != nil {
-		return nil //nolint:nilerr // the decoder says what is wrong
-	}
-	check.fault = new(error)
-	for _, doc := range file.Docs {
-		if doc.Body != nil {
-			ast.Walk(check, doc.Body)
+// valueCheck refuses what is not read as it is written: without quotes, the name 010 would become 8,
+// 1.10 would become 1.1, True would become true and null would become empty.
+type valueCheck struct {
+	below  []string // the keys below which numbers, booleans and null stay what they are
+	values bool     // they do so here
+	fault  *error   // the first fault
+}
+
+func (c valueCheck) Visit(n ast.Node) ast.Visitor {
+	switch n := n.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.TagNode, *ast.MergeKeyNode:
+		c.refuse(n, "is an anchor, alias, tag or merge key of YAML", "write the value out, without it")
+		return nil
+	case *ast.MappingValueNode:
+		c.checkKey(n.Key)
+		c.values = c.values || slices.Contains(c.below, n.Key.GetToken().Value)
+		ast.Walk(c, n.Value)
+		return nil
+	case *ast.SequenceNode:
+		for _, item := range n.Values {
+			if item.Type() == ast.NullType && !c.values {
+				c.refuse(item, "is an empty item of a list", "remove it, or put it in quotes if it is a text")
+			}
 		}
+	case *ast.LiteralNode:
+		return nil
+	case *ast.StringNode:
+		if t := n.GetToken(); t.Type == token.StringType && strings.Contains(strings.TrimSpace(t.Origin), "\t") {
+			c.refuse(n, "contains a tab", "write a space, or put the text in quotes") // the library drops it
+		}
+	default:
+		c.checkScalar(n)
 	}
-	return *check.fault
+	return c
 }
 
-type numberCheck struct {
-	below     []string // the keys below which fractions are permitted
-	fractions bool     // they are permitted here
-	fault     *error
+// checkKey refuses keys that are not texts: the library skips them, or gives them another name.
+func (c valueCheck) checkKey(key ast.Node) {
+	_, text := key.(*ast.StringNode)
+	if !text && key.Type() != ast.MergeKeyType && (!c.values || key.Type() == ast.NullType) {
+		c.refuse(key, "is not a text, as each key must be", "put the key in quotes")
+	}
+	ast.Walk(valueCheck{fault: c.fault}, key)
 }
 
-func (c numberCheck) Visit(n ast.Node) ast.Visitor {
+func (c valueCheck) checkScalar(n ast.Node) {
 	var value any
 	switch n := n.(type) {
-	case *ast.AnchorNode:
-		c.fractions = false // a text may repeat the value
-		return c
-	case *ast.MappingValueNode:
-		ast.Walk(numberCheck{fault: c.fault}, n.Key) // a key is always a text
-		c.fractions = c.fractions || slices.Contains(c.below, n.Key.GetToken().Value)
-		return c
 	case *ast.IntegerNode:
-		value = n.Value
-	case *ast.FloatNode:
-		if c.fractions {
-			return c
-		}
 		value = n.Value
 	case *ast.InfinityNode:
 		value = n.Value
 	case *ast.NanNode:
 		value = n.GetValue()
+	case *ast.FloatNode:
+		if value = n.Value; c.values {
+			return
+		}
+	case *ast.BoolNode:
+		if value = n.Value; c.values {
+			return
+		}
 	default:
-		return c
+		return
 	}
-	if t := n.GetToken(); *c.fault == nil && fmt.Sprint(value) != t.Value {
-		*c.fault = &FaultError{Line: t.Position.Line, Col: t.Position.Column, Msg: fmt.Sprintf("is %s, which would become %v", t.Value, value),
-			Hint: fmt.Sprintf("put it in quotes if it is a text, or write %v if it is a number", value)}
+	if text := n.GetToken().Value; fmt.Sprint(value) != text {
+		c.refuse(n, fmt.Sprintf("is %s, which would become %v", text, value), fmt.Sprintf("put it in quotes if it is a text, otherwise write %v", value))
 	}
-	return c
+}
+
+func (c valueCheck) refuse(n ast.Node, msg, hint string) {
+	if *c.fault == nil {
+		*c.fault = faultAt(n.GetToken(), msg, hint)
+	}
+}
+
+// Integer is a whole number of a file. The YAML library itself reads 1.9 as 1.
+type Integer int
+
+// UnmarshalYAML accepts only a number that is written as a whole one.
+func (i *Integer) UnmarshalYAML(n ast.Node) error {
+	v, err := strconv.Atoi(n.GetToken().Value)
+	if n.Type() != ast.IntegerType || err != nil {
+		return faultAt(n.GetToken(), keyBefore(n.GetToken())+"must be a whole number", "write it without quotes, point or exponent")
+	}
+	*i = Integer(v)
+	return nil
 }
 
 // CheckVersion refuses a file whose version is not 1.
-func CheckVersion(v int) error {
+func CheckVersion(v Integer) error {
 	if v != 1 {
 		return fmt.Errorf("version is %d, write version: 1", v)
 	}
@@ -251,6 +314,12 @@ var unknownKey = regexp.MustCompile(`^unknown field "([^"]*)"$`)
 
 // faultOf converts an error of the YAML library into words for authors of files.
 func faultOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	if ours, ok := errors.AsType[*FaultError](err); ok {
+		return ours
+	}
 	found, ok := errors.AsType[yaml.Error](err)
 	if !ok || found.GetToken() == nil || found.GetToken().Position == nil {
 		return errors.New(yaml.FormatError(err, false, false))
@@ -268,6 +337,14 @@ func faultOf(err error) error {
 	}
 	if strings.Contains(tok.Value+tok.Origin, "\t") || strings.Contains(f.Msg, "'\t'") {
 		f.Hint = "indent with spaces: YAML does not permit tabs there"
+	}
+	return f
+}
+
+func faultAt(tok *token.Token, msg, hint string) error {
+	f := &FaultError{Msg: msg, Hint: hint}
+	if tok != nil && tok.Position != nil {
+		f.Line, f.Col = tok.Position.Line, tok.Position.Column
 	}
 	return f
 }
@@ -327,7 +404,7 @@ func Place(data []byte, path string) (line, col int) {
 	if err != nil {
 		return 0, 0
 	}
-	file, err := parser.ParseBytes(data, 0)
+	file, err := parser.ParseBytes(withPlainLines(data), 0)
 	if err != nil {
 		return 0, 0
 	}
@@ -337,104 +414,4 @@ func Place(data []byte, path string) (line, col int) {
 	}
 	pos := node.GetToken().Position
 	return pos.Line, pos.Column
-}
-
-// WriteYAML writes a JSON value in block style, with members in the same order and numbers
-// with the same digits. It follows a name or, with inline, a dash or the beginning of the text: only
-// there its first member stands on the same line. With flow, a list of scalars is on one line.
-// After an error the text is incomplete.
-func WriteYAML(b *bytes.Buffer, value []byte, indent string, inline, flow bool) error {
-	kind := strictjson.KindOf(value)
-	var members []strictjson.Member
-	var err error
-	switch kind {
-	case "object":
-		members, err = strictjson.Members(value)
-	case "array":
-		members, err = strictjson.Items(value)
-	}
-	if err != nil {
-		return err
-	}
-	if len(members) == 0 || flow && kind == "array" && !slices.ContainsFunc(members, isNested) {
-		if !inline {
-			b.WriteByte(' ')
-		}
-		line, err := yamlLine(value, members)
-		b.WriteString(line + "\n")
-		return err
-	}
-	for i, m := range members {
-		switch {
-		case i > 0:
-			b.WriteString(indent)
-		case !inline:
-			b.WriteString("\n" + indent)
-		}
-		if kind == "array" {
-			b.WriteString("- ")
-		} else {
-			b.WriteString(YAMLText(m.Name) + ":")
-		}
-		if err := WriteYAML(b, m.Value, indent+"  ", kind == "array", flow); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func isNested(m strictjson.Member) bool {
-	kind := strictjson.KindOf(m.Value)
-	return kind == "object" || kind == "array"
-}
-
-// yamlLine returns a scalar, a list of scalars or an empty object on one line.
-func yamlLine(value []byte, items []strictjson.Member) (string, error) {
-	switch strictjson.KindOf(value) {
-	case "object":
-		return "{}", nil
-	case "array":
-		texts := make([]string, len(items))
-		for i, m := range items {
-			var err error
-			if texts[i], err = yamlLine(m.Value, nil); err != nil {
-				return "", err
-			}
-		}
-		return "[" + strings.Join(texts, ", ") + "]", nil
-	case "string":
-		text, err := strictjson.Text(value)
-		return YAMLText(text), err
-	}
-	return string(value), strictjson.Check(value)
-}
-
-var (
-	// plainYAML needs no quotes, unless it is one of yamlWords.
-	plainYAML = regexp.MustCompile(`^[A-Za-z_$/][A-Za-z0-9_$./@+-]*( [A-Za-z0-9_$./@+-]+)*$`)
-	yamlWords = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
-)
-
-// YAMLText returns a text as YAML. A quoted one is a JSON string, in which nothing is invisible or
-// turns text around: a person reads it.
-func YAMLText(text string) string {
-	if plainYAML.MatchString(text) && !yamlWords.MatchString(text) {
-		return text
-	}
-	quoted, err := strictjson.AppendString(nil, text)
-	if err != nil {
-		return `""` // cannot be: the text came from a decoder
-	}
-	var out strings.Builder
-	for _, r := range string(quoted) {
-		switch {
-		case !reveal.Invisible(r):
-			out.WriteRune(r)
-		case r > 0xffff:
-			fmt.Fprintf(&out, `\U%08x`, r)
-		default:
-			fmt.Fprintf(&out, `\u%04x`, r)
-		}
-	}
-	return out.String()
 }

@@ -53,7 +53,7 @@ type entry struct {
 	Timeout         duration           `yaml:"timeout" doc:"Longest run of one attempt."`
 	OfferTimeout    duration           `yaml:"offer_timeout" doc:"After this time, a task that no worker started is offered again."`
 	QueueTimeout    duration           `yaml:"queue_timeout" doc:"After this time in the queue, a call needs an operator."`
-	MaxAttempts     int                `yaml:"max_attempts" doc:"Attempts of an idempotent tool."`
+	MaxAttempts     textfile.Integer   `yaml:"max_attempts" doc:"Attempts of an idempotent tool."`
 	Backoff         duration           `yaml:"backoff" doc:"Pause before the second attempt; each later one is twice as long."`
 	Definition      string             `yaml:"definition" doc:"Hash of the definition that askance tools import read from an MCP server. askance worker --mcp runs no tool whose definition has changed."`
 	Command         []string           `yaml:"command" doc:"Program that runs a local tool, with its arguments."`
@@ -74,8 +74,8 @@ func (d duration) value(key string) (time.Duration, error) {
 }
 
 type file struct {
-	Version int     `yaml:"version"`
-	Tools   []entry `yaml:"tools"`
+	Version textfile.Integer `yaml:"version"`
+	Tools   []entry          `yaml:"tools"`
 }
 
 const kind = "tools file"
@@ -128,7 +128,7 @@ func (e entry) tool() (Tool, error) {
 			Idempotent: e.Idempotent, OpenWorld: e.OpenWorld,
 		},
 		Description: e.Description, Summary: e.Summary, Placement: e.Placement, ConcurrencySafe: e.ConcurrencySafe,
-		MaxAttempts: e.MaxAttempts,
+		MaxAttempts: int(e.MaxAttempts),
 	}}
 	t.Placement = cmp.Or(t.Placement, toolcall.PlaceLocal)
 	if err := e.check(t.Placement); err != nil {

@@ -16,9 +16,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/token"
-
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
@@ -87,11 +84,6 @@ func asJSON(data []byte) ([]byte, error) {
 		return nil, errors.New("the document is empty")
 	}
 	if data[0] != '{' && data[0] != '[' {
-		for _, t := range lexer.Tokenize(string(data)) {
-			if t.Type == token.AliasType { // a few lines of aliases can expand to gigabytes
-				return nil, fmt.Errorf("line %d has a YAML alias: replace it with the value, or convert the document to JSON", t.Position.Line)
-			}
-		}
 		var doc any
 		if err := textfile.DecodeYAML(data, &doc); err != nil {
 			return nil, err
