@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -58,6 +60,22 @@ def find_binary() -> str:
     return path
 
 
+PATIENCE = 300.0  # each wait is for an event; the limit is only for a test that failed
+
+
+@functools.cache
+def find_tie() -> list[str]:
+    """The beginning of a command that ends when the tests end, even if they are killed; Linux has one."""
+    tie = ["setpriv", "--pdeathsig", "KILL"]
+    known = shutil.which("setpriv") and subprocess.run([*tie, "true"], capture_output=True).returncode == 0
+    return tie if known else []
+
+
+def start_process(*command: Any, **options: Any) -> subprocess.Popen[str]:
+    """Start a program that leaves nothing behind when the tests end."""
+    return subprocess.Popen([*find_tie(), *command], stdout=subprocess.PIPE, text=True, **options)
+
+
 def free_address() -> str:
     """A port that systems do not assign: a restarted server must find it free."""
     while True:
@@ -80,7 +98,7 @@ class Server:
         self.tokens: dict[str, str] = {}
         for name, options in ROLES.items():
             args = [find_binary(), "token", "create", name, "--data", str(self.data), *options]
-            done = subprocess.run(args, check=True, capture_output=True, text=True)
+            done = subprocess.run(args, check=True, capture_output=True, text=True, timeout=PATIENCE)
             self.tokens[name] = done.stdout.strip()
         self.address = free_address()
         self.process: subprocess.Popen[str] | None = None
@@ -105,7 +123,7 @@ class Server:
         args += ["--policy", str(self.folder / "policy.yaml"), "--tools", str(self.folder / "tools.yaml")]
         args += ["--durability", "cached", "--http-socket", self.socket]
         errors = (self.folder / "errors.txt").open("a")
-        self.process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=errors, text=True)
+        self.process = start_process(*args, stderr=errors)
         errors.close()
         assert self.process.stdout is not None
         for line in self.process.stdout:

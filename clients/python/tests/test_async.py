@@ -10,7 +10,7 @@ import pytest
 
 import askance
 from askance import Allowed, Answered, AsyncClient, Client, Denied, Proposal
-from conftest import Server
+from conftest import PATIENCE, Server
 
 
 def test_calls_decided_out_of_order(server: Server, session: str) -> None:
@@ -252,6 +252,6 @@ def test_many_waiting_requests_do_not_block_others(tmp_path: Path, unix: bool) -
         )
         url = f"unix://{path}" if unix else f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server, AsyncClient(url, "", patience=0) as client:
-            await asyncio.wait_for(asyncio.gather(*(client.whoami() for _ in range(count))), 10)
+            await asyncio.wait_for(asyncio.gather(*(client.whoami() for _ in range(count))), PATIENCE)
 
     asyncio.run(run())

@@ -18,7 +18,7 @@ import askance
 from askance import Allowed, Answered, AsyncClient, Client, Denied, Proposal
 from askance._adapter import is_same
 from askance._core import GateCore, Reply, Requests, Send, Sleep
-from conftest import Server
+from conftest import Server, start_process
 
 SOURCE = Path(askance.__file__).resolve().parents[1]
 
@@ -42,7 +42,7 @@ class Runtime:
     def __init__(self, server: Server, session: str, tool: str, kind: str = "") -> None:
         env = os.environ | {"PYTHONPATH": str(SOURCE), "ASKANCE_URL": server.url, "ASKANCE_TOKEN": server.tokens["bot"]}
         args = [sys.executable, "-c", PROGRAM, session, tool, kind]
-        self.process = subprocess.Popen(args, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = start_process(*args, env=env, stdin=subprocess.PIPE)
 
     def read(self) -> str:
         assert self.process.stdout is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import askance
 from askance import Proposal
-from conftest import ROLES, ROOT, Server
+from conftest import ROLES, ROOT, Server, start_process
 
 FOLDER = Path(__file__).resolve().parent / "howto"
 PAGE = ROOT / "docs" / "howto" / "python.md"
@@ -25,7 +25,7 @@ def start(server: Server, program: str, name: str) -> subprocess.Popen[str]:
     source = str(Path(askance.__file__).resolve().parents[1])
     env = os.environ | {"PYTHONPATH": source, "ASKANCE_URL": server.url, "ASKANCE_TOKEN": server.tokens[name]}
     env |= {"ENGINE_KEY": server.engine_key}
-    return subprocess.Popen([sys.executable, FOLDER / program], env=env, stdout=subprocess.PIPE, text=True)
+    return start_process(sys.executable, FOLDER / program, env=env)
 
 
 def test_page_has_these_programs() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import askance
+from conftest import PATIENCE, find_tie, start_process
 
 HERE = Path(__file__).resolve().parents[1]
 
@@ -43,6 +45,29 @@ def test_both_clients_have_one_surface(sync: type, other: type) -> None:
 
 def test_version_is_python() -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+", askance.__version__)
+
+
+LEFT = """
+import pathlib, signal, sys
+import conftest
+
+print(conftest.Server(pathlib.Path(sys.argv[1])).address, flush=True)
+signal.pause()
+"""
+
+
+def test_a_server_ends_with_killed_tests(tmp_path: Path) -> None:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    tests = start_process(sys.executable, "-c", LEFT, tmp_path, env=env, stdin=subprocess.PIPE)
+    assert tests.stdout
+    assert tests.stdout.readline()
+    tests.kill()
+    assert tests.wait(PATIENCE) != 0
+    if find_tie():  # elsewhere the server is left behind
+        readers = select.poll()
+        readers.register(tests.stdin or 0, 0)
+        assert readers.poll(PATIENCE * 1000), "the server still has its standard input"
+    tests.communicate()
 
 
 def test_wheel_installs_and_imports_without_extras(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from askance import AsyncClient, Client, HasSpec, Proposal, _grants
 from askance._core import Requests
 from askance._settings import Settings
 from askance._worker import AsyncWorker, Attempt, Clock, Lines, Trust, read_engine_keys
-from conftest import Server
+from conftest import PATIENCE, Server, start_process
 from test_vectors import load
 
 
@@ -74,7 +74,7 @@ def test_ctrl_c_stops_a_worker(server: Server, session: str, busy: bool) -> None
     source = str(Path(askance.__file__).resolve().parents[1])
     env = os.environ | {"PYTHONPATH": source, "ASKANCE_URL": server.url, "ASKANCE_TOKEN": server.tokens["wendy"]}
     pipe = subprocess.PIPE
-    worker = subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    worker = start_process(sys.executable, "-c", PROGRAM, env=env, stdin=pipe, stderr=pipe)
     propose(server, session, "job")
     assert worker.stdin
     assert worker.stdout
@@ -177,7 +177,7 @@ def test_each_slot_has_a_thread(server: Server, session: str) -> None:
     together = threading.Barrier(8)
 
     def job(n: int) -> str:
-        together.wait(30)
+        together.wait(PATIENCE)
         return "ok"
 
     sessions = [f"{session}-{n}" for n in range(8)]
@@ -196,7 +196,7 @@ def test_cancelled_run_does_not_begin(server: Server, session: str, monkeypatch:
 
     async def invoke(self: Attempt, task: askance.Task) -> Any:
         await asyncio.to_thread(gate.interrupt, "enough")
-        await asyncio.to_thread(task.cancelled.wait, 30)
+        await asyncio.to_thread(task.cancelled.wait, PATIENCE)
         return await original(self, task)
 
     monkeypatch.setattr(Attempt, "invoke", invoke)
@@ -230,7 +230,7 @@ def test_lost_heartbeats_do_not_delay_the_next_one(
     monkeypatch.setattr(AsyncWorker, "post", post)
 
     def job() -> bool:
-        return kept.wait(30)
+        return kept.wait(PATIENCE)
 
     propose(server, session, "job")
     with working(server, server.client("wendy").tool(job)):
@@ -254,7 +254,7 @@ def test_tool_is_cancelled_once(server: Server, session: str, monkeypatch: pytes
 
     async def job() -> str:
         try:
-            await asyncio.sleep(60)
+            await asyncio.sleep(PATIENCE)
         except asyncio.CancelledError:
             while len(beats) < 3:
                 await asyncio.sleep(0.01)
@@ -310,7 +310,7 @@ def test_grant_that_expired_by_a_wrong_clock(
     gate = server.client().gate(session, "r1", tools=[])
     gate.propose([Proposal("job", {}, "c1")])
     with working(server, server.client("wendy").tool(job)):
-        assert acks.get(timeout=30).get("return", False) is (hours == 0)
+        assert acks.get(timeout=PATIENCE).get("return", False) is (hours == 0)
         gate.interrupt("the other tests share the queue")
 
 
@@ -336,13 +336,13 @@ def test_interrupt_reaches_the_tool(server: Server, session: str) -> None:
 
     def job() -> None:
         started.set()
-        told.append(askance.current_task().cancelled.wait(30))
+        told.append(askance.current_task().cancelled.wait(PATIENCE))
         raise RuntimeError("stopped half way")
 
     gate = server.client().gate(session, "r1", tools=[])
     gate.propose([Proposal("job", {}, "c1")])
     with working(server, server.client("wendy").tool(job)):
-        assert started.wait(30)
+        assert started.wait(PATIENCE)
         gate.interrupt("enough")
         call = await_end(server, session)
     assert call["result"]["state"] == "interrupted"
@@ -654,12 +654,12 @@ def test_worker_outlives_the_server(own_server: Server, session: str) -> None:
 
     def job() -> str:
         started.set()
-        assert go_on.wait(60)
+        assert go_on.wait(PATIENCE)
         return "done"
 
     propose(own_server, session, "job")
     with working(own_server, own_server.client("wendy").tool(job)):
-        assert started.wait(30)
+        assert started.wait(PATIENCE)
         own_server.kill()
         go_on.set()
         own_server.start()

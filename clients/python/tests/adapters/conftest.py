@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 import pytest
 
 from adapters.world import DRIVERS, Call, Case, Seen, read_effects, run_case
-from conftest import Server
+from conftest import PATIENCE, Server
 
 T = TypeVar("T")
-PATIENCE = 60
 
 POLICY = """
 version: 1

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from adapters.conftest import PATIENCE, Place, Stage
+from adapters.conftest import Place, Stage
 from adapters.world import DRIVERS, Call
 from askance import Conflict, Forbidden
+from conftest import PATIENCE
 
 
 @pytest.fixture(params=DRIVERS)
@@ -100,7 +101,7 @@ def test_killed_while_asking_and_started_again(stage: Stage) -> None:
     first = stage.start_process(pay("c1", 5))
     stage.place.ann.await_request(stage.session, "c1")
     first.kill()
-    first.join()
+    first.join(PATIENCE)
     second = stage.start_process(pay("c1", 5))
     stage.place.ann.answer(stage.session, "c1", "approve")
     assert stage.finish(second).results == {"c1": done(5)}

@@ -12,6 +12,7 @@ import pytest
 import support
 from adapters.conftest import Place, start_thread
 from adapters.world import Call, Case
+from conftest import PATIENCE
 
 PROGRAMS = Path(__file__).parent / "howto"
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "howto" / "python-frameworks.md"
@@ -42,7 +43,7 @@ def test_program(name: str, place: Place, monkeypatch: pytest.MonkeyPatch, capfd
     REFUND[0].id = f"call-{name}"
     run = start_thread(lambda: runpy.run_path(str(PROGRAMS / f"{name}.py"), run_name="__main__"))
     place.ann.answer("support-7", f"call-{name}", "approve")
-    run.result(60)
+    run.result(PATIENCE)
     assert "refunded 500 cents of A-1" in capfd.readouterr().out
 
 
