@@ -18,7 +18,7 @@ import { gateTools } from "@askance/client/ai-sdk";
 import { scripted } from "./adapters/langchain.js";
 import { withAISDK, withLangChain } from "./adapters/pages.js";
 import { frameworks, type Input, type Scenario, script, type Seen } from "./adapters/scenario.js";
-import { type Name, Server } from "./server.js";
+import { type Name, Server, tied } from "./server.js";
 
 let server: Server;
 let folder: string;
@@ -42,7 +42,7 @@ async function respond(session: string, id: string, response: Response, as: Name
 
 /** An agent in a separate process; resolves with what its model saw, unless it was killed. */
 function start(framework: string, session: string, tool: string, file: string, how = "") {
-  const child = spawn(process.execPath, [fileURLToPath(new URL("adapters/agent.js", import.meta.url)), framework, session, tool, file, how], {
+  const child = spawn(...tied(process.execPath, [fileURLToPath(new URL("adapters/agent.js", import.meta.url)), framework, session, tool, file, how]), {
     env: { ...process.env, ASKANCE_URL: server.url, ASKANCE_TOKEN: server.tokens.bot }, stdio: ["ignore", "pipe", "inherit"],
   });
   let text = "";
@@ -192,12 +192,8 @@ for (const [framework, run] of Object.entries(frameworks)) {
       await ended;
       await server.client("ann").respond(request, { kind: "approve" }).catch(() => undefined);
       // A framework may throw before the interrupt of the adapter has arrived.
-      let call = (await server.client("bot").show(request)).call;
-      for (let i = 0; !call.result && i < 200; i++) {
-        await new Promise((done) => setTimeout(done, 50));
-        call = (await server.client("bot").show(request)).call;
-      }
-      assert.equal(call.result?.state, "interrupted");
+      for await (const { event } of server.client("bot").events(sessionOf("abort"))) if (event["type"] === "TOOL_RESULT_END") break;
+      assert.equal((await server.client("bot").show(request)).call.result?.state, "interrupted");
     });
   });
 }

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { type Name, roles, Server } from "./server.js";
+import { type Name, roles, Server, tied } from "./server.js";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
 let server: Server;
@@ -25,7 +25,7 @@ function start(name: string, as: Name): ChildProcessWithoutNullStreams & { said:
   const earlier = page.slice(0, page.indexOf(read(`../test/howto/${name}.ts`)));
   assert.equal([...earlier.matchAll(/askance token create \w+ --role (\w+)/g)].at(-1)?.[1], roles[as][1], name);
   const env = { ...process.env, ASKANCE_URL: server.url, ASKANCE_TOKEN: server.tokens[as], ENGINE_KEY: server.engineKeyPath };
-  const p = spawn(process.execPath, [fileURLToPath(new URL(`howto/${name}.js`, import.meta.url))], { env });
+  const p = spawn(...tied(process.execPath, [fileURLToPath(new URL(`howto/${name}.js`, import.meta.url))]), { env });
   let out = "";
   p.stdout.setEncoding("utf8").on("data", (chunk: string) => { out += chunk; });
   p.stderr.pipe(process.stderr);

@@ -11,7 +11,7 @@ const folder = mkdtempSync(join(tmpdir(), "askance-package-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 function run(cwd: string, command: string, ...args: string[]): string {
-  const p = spawnSync(command, args, { cwd, encoding: "utf8", timeout: 120_000 });
+  const p = spawnSync(command, args, { cwd, encoding: "utf8", timeout: 300_000 });
   assert.equal(p.status, 0, `${command} ${args.join(" ")}: ${p.stdout}${p.stderr} ${p.error?.message ?? ""}`);
   return p.stdout;
 }

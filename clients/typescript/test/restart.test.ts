@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { Allowed } from "@askance/client";
-import { Server } from "./server.js";
+import { canTie, Server } from "./server.js";
 
 let server: Server;
 before(async () => { server = await Server.start(); });
@@ -37,4 +42,16 @@ test("the server is killed while a tool runs: the result is stored after its res
   });
   await up;
   assert.equal((await server.client("bot").show(outcome.call)).call.result?.output, "done");
+});
+
+test("a server ends with the tests that started it, even if they are killed", { timeout: 300_000 }, async () => {
+  const folder = mkdtempSync(join(tmpdir(), "askance-left-"));
+  const program = `import { Server } from ${JSON.stringify(new URL("server.js", import.meta.url))}; console.log((await Server.start()).url);`;
+  const tests = spawn(process.execPath, ["--input-type=module", "--eval", program], { stdio: ["ignore", "pipe", "pipe"], env: { ...process.env, TMPDIR: folder } });
+  tests.stderr.resume();
+  await once(tests.stdout, "data");
+  const ended = once(tests, canTie ? "close" : "exit"); // close: the server holds stderr no longer
+  tests.kill("SIGKILL");
+  await ended;
+  rmSync(folder, { recursive: true });
 });

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { Server } from "./server.js";
+import { Server, tied } from "./server.js";
 import { type Setting, story, told } from "./story.js";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -78,7 +78,7 @@ for (const [name, args] of [["deno", ["run", "--no-config", "--no-lock", "--allo
   test(name, () => {
     for (const given of [setting(name), setting(`${name}-socket`, `unix://${folder}/s`)]) {
       const bin = join(root, "node_modules", ".bin", name);
-      const p = spawnSync(bin, [...args, join(root, "build", "run-story.js"), JSON.stringify(given)], { encoding: "utf8", timeout: 60_000, env: { ...process.env, DENO_NO_UPDATE_CHECK: "1" } });
+      const p = spawnSync(bin, [...args, join(root, "build", "run-story.js"), JSON.stringify(given)], { encoding: "utf8", timeout: 300_000, env: { ...process.env, DENO_NO_UPDATE_CHECK: "1" } });
       assert.equal(p.status, 0, `${given.url}: ${p.stderr} ${p.error?.message ?? ""}`);
       assert.deepEqual(JSON.parse(p.stdout), told);
     }
@@ -92,7 +92,7 @@ async function browse(host: string, path: string, more: Partial<Setting> = {}): 
   const body = new Promise<string>((resolve) => posted.set(path, resolve));
   const name = ["chromium", "chromium-browser", "google-chrome"].find((n) => spawnSync(n, ["--version"]).status === 0);
   assert.ok(name, "Chromium is not installed: run make deps");
-  const browser: ChildProcess = spawn(name, ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", `--user-data-dir=${profile}`, url], { stdio: "ignore", detached: true });
+  const browser: ChildProcess = spawn(...tied(name, ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", `--user-data-dir=${profile}`, url]), { stdio: "ignore", detached: true });
   try {
     const ended = once(browser, "exit").then(() => { throw new Error("the browser ended"); });
     return JSON.parse(await Promise.race([body, ended])) as string[];
@@ -106,11 +106,11 @@ async function browse(host: string, path: string, more: Partial<Setting> = {}): 
   }
 }
 
-test("a page of an origin that the server lists", { timeout: 120_000 }, async () => {
+test("a page of an origin that the server lists", { timeout: 300_000 }, async () => {
   assert.deepEqual(await browse("127.0.0.1", "/listed"), told);
 });
 
-test("a page of another origin can do nothing", { timeout: 120_000 }, async () => {
+test("a page of another origin can do nothing", { timeout: 300_000 }, async () => {
   const [name, code] = await browse("localhost", "/other", { retryFor: 0 });
   assert.deepEqual([name, code], ["Unavailable", "unavailable"]);
 });

@@ -11,6 +11,14 @@ import { Client, type ClientOptions } from "@askance/client";
 
 const binary = process.env["ASKANCE_BIN"] ?? fileURLToPath(new URL("../../../bin/askance", import.meta.url));
 
+const tie = ["--pdeathsig", "KILL"];
+export const canTie = spawnSync("setpriv", [...tie, "true"]).status === 0; // Linux can
+
+/** The command for spawn of a program that ends when the tests end, even if they are killed. */
+export function tied(program: string, args: string[]): [string, string[]] {
+  return canTie ? ["setpriv", [...tie, program, ...args]] : [program, args];
+}
+
 const policy = `version: 1
 name: shop
 rules:
@@ -71,7 +79,7 @@ export class Server {
     writeFileSync(join(s.#folder, "policy.yaml"), policy);
     writeFileSync(join(s.#folder, "tools.yaml"), tools);
     for (const name of Object.keys(roles) as Name[]) {
-      const made = spawnSync(binary, ["token", "create", name, ...roles[name], "--data", s.#data, "--json"], { encoding: "utf8" });
+      const made = spawnSync(binary, ["token", "create", name, ...roles[name], "--data", s.#data, "--json"], { encoding: "utf8", timeout: 300_000 });
       if (made.status !== 0) throw new Error(`token create: ${made.stderr} ${made.error?.message ?? ""}: build bin/askance first (make build)`);
       s.tokens[name] = (JSON.parse(made.stdout) as { token: string }).token;
     }
@@ -97,7 +105,7 @@ export class Server {
   replaceKey(): void {
     const { keys } = JSON.parse(this.engineKey) as { keys: Array<{ id: string }> };
     for (const args of [["rotate"], ["retire", keys.at(-1)?.id ?? ""]]) {
-      const { status, stderr } = spawnSync(binary, ["keys", ...args, "--data", this.#data], { encoding: "utf8" });
+      const { status, stderr } = spawnSync(binary, ["keys", ...args, "--data", this.#data], { encoding: "utf8", timeout: 300_000 });
       if (status !== 0) throw new Error(stderr);
     }
   }
@@ -105,10 +113,10 @@ export class Server {
   /** Runs the process, at its previous address. */
   async run(): Promise<void> {
     const http = this.url ? new URL(this.url).host : `127.0.0.1:${await freePort()}`;
-    const p = spawn(binary, [
+    const p = spawn(...tied(binary, [
       "serve", "--data", this.#data, "--policy", join(this.#folder, "policy.yaml"), "--tools", join(this.#folder, "tools.yaml"),
       "--http", http, "--listen", "127.0.0.1:0", "--durability", "cached", ...this.#more,
-    ], { stdio: ["ignore", "pipe", "inherit"], cwd: this.#folder });
+    ]), { stdio: ["ignore", "pipe", "inherit"], cwd: this.#folder });
     this.#process = p;
     for await (const line of createInterface({ input: p.stdout })) {
       const found = /^\s*console\s+(http:\S+)/.exec(line);

@@ -62,7 +62,7 @@ async function serve(name: string, listener: RequestListener, use: (path: string
   }
 }
 
-test("a server that breaks off, and one with a strange reply", { timeout: 10_000 }, async () => {
+test("a server that breaks off, and one with a strange reply", { timeout: 300_000 }, async () => {
   await serve("broken", (_, reply) => { reply.writeHead(200, { "Content-Type": "application/json", "Content-Length": 9 }).write("{", () => reply.destroy()); }, async (path) => {
     await assert.rejects(whoami(path), { code: "unavailable" });
   });
