@@ -3,6 +3,7 @@ package mcp
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -209,18 +210,12 @@ const watchAfter = 250 * time.Millisecond
 // run runs the call at the upstream, once, and reports its result. The call that it
 // returns is open if the outcome is unknown.
 func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
-	now, mine, err := h.record.begin(ctx)
-	switch {
-	case err != nil && now != nil && now.Phase() == toolcall.PhaseRunning: // another gateway runs it, and it must not run again
-		return h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime))
-	case err != nil:
-		h.g.cfg.Log.Error("cannot begin a call, and it does not run", "call", h.key.Call, "error", err)
-		return call
-	case !now.Open() || now.Blocked.NeedsOperator(): // revoked, interrupted or blocked meanwhile
-		return now
-	case !mine:
-		if call = h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime)); !call.Open() || !h.tool.isIdempotent() || ctx.Err() != nil {
-			return call
+	now, err := h.record.begin(ctx)
+	mine := err == nil
+	if !mine {
+		now = h.notBegun(ctx, call, err)
+		if now.Phase() != toolcall.PhaseRunning || !errors.Is(err, message.ErrSuperseded) || !h.tool.isIdempotent() || ctx.Err() != nil {
+			return now
 		}
 	}
 	runCtx, stop := context.WithCancelCause(ctx)
@@ -464,7 +459,7 @@ func (h *held) report(ctx context.Context, call *toolcall.Call, o *outcome) *too
 
 // bind joins the call with its record, and with the requests that repeat it.
 func (h *held) bind() {
-	h.record = &record{askance: h.g.cfg.Askance, log: h.g.cfg.Log, key: h.key, seen: func(c *toolcall.Call) { h.change(func() { h.call = c }) }}
+	h.record = &record{askance: h.g.cfg.Askance, log: h.g.cfg.Log, key: h.key, claim: rand.Text(), seen: func(c *toolcall.Call) { h.change(func() { h.call = c }) }}
 	h.join, h.turn = joinOf(h.principal, h.tool.clientName(), h.arguments), make(chan struct{}, 1)
 }
 

@@ -115,6 +115,9 @@ func (h *held) outcomeOf(call *toolcall.Call) *outcome {
 	case toolcall.CauseExpire:
 		return refusal("expired: no approver responded in time. The call did not run", call)
 	case toolcall.CauseInterrupt:
+		if call.Begun > 0 {
+			text = "It may have taken effect: find out before you repeat it"
+		}
 		return refusal("interrupted: the call was stopped. "+text, call)
 	case toolcall.CauseRespond:
 		return h.answered(call, text)

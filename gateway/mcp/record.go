@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -18,6 +17,7 @@ type record struct {
 	askance Client
 	log     *slog.Logger
 	key     toolcall.Key
+	claim   string               // of this gateway
 	seen    func(*toolcall.Call) // gets each state that a wait finds
 }
 
@@ -90,22 +90,64 @@ func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most tim
 	return call
 }
 
-// begin takes the call for this gateway. mine is false if the call is over, blocked, or was taken
-// before, by this gateway or another one. An error with a call means that this one may not run it.
-func (r *record) begin(ctx context.Context) (call *toolcall.Call, mine bool, err error) {
-	request := toolcall.BeginRequest{Key: r.key, Claim: rand.Text()}
+// begin takes the call for this gateway.
+func (r *record) begin(ctx context.Context) (call *toolcall.Call, err error) {
 	err = r.again(ctx, func() (err error) {
-		call, err = r.askance.Begin(ctx, request)
+		call, err = r.askance.Begin(ctx, toolcall.BeginRequest{Key: r.key, Claim: r.claim})
 		return err
 	})
-	now := toolcall.CallOf(err)
-	switch {
-	case err == nil:
-		return call, true, nil
-	case now != nil && (errors.Is(err, message.ErrFinished) || errors.Is(err, message.ErrSuperseded)):
-		return now, false, nil
+	return call, err
+}
+
+// look returns the call as the server has it now.
+func (r *record) look(ctx context.Context) (call *toolcall.Call, err error) {
+	err = r.again(ctx, func() error {
+		out, err := r.askance.Wait(ctx, toolcall.WaitRequest{Session: r.key.Session, Reply: r.key.Reply, Calls: []message.CallID{r.key.Call}, TimeoutMS: 1})
+		if err == nil && len(out.Calls) != 1 {
+			return errors.New("the reply has no call")
+		}
+		if err == nil {
+			call = out.Calls[0]
+		}
+		return err
+	})
+	return call, err
+}
+
+// notBegun returns a call that the server did not let this gateway begin: nothing was sent from here,
+// and the record says whether another one runs it. The call is open if that stays unknown.
+func (h *held) notBegun(ctx context.Context, call *toolcall.Call, why error) *toolcall.Call {
+	now, err := toolcall.CallOf(why), error(nil)
+	if now == nil {
+		now, err = h.record.look(ctx)
 	}
-	return now, false, err
+	switch {
+	case err != nil:
+		h.g.cfg.Log.Error("cannot begin a call or look it up", "call", h.key.Call, "error", errors.Join(why, err))
+		return call
+	case !now.Open() || now.Blocked.NeedsOperator(): // revoked, interrupted or blocked meanwhile
+		return now
+	case now.Placement != toolcall.PlaceExternal: // askance itself runs it
+		if found, err := h.record.wait(ctx, toolcall.UntilFinished); err == nil {
+			return found
+		}
+		return now
+	case now.Started() && now.Attempt.Claim != h.record.claim: // another gateway runs it, and it must not run again
+		return h.record.waitForOther(ctx, now, min(h.g.cfg.Hold/2, otherTime))
+	}
+	h.g.cfg.Log.Error("cannot begin a call, and it does not run", "call", h.key.Call, "error", why)
+	did := refusal("the call did not run: "+why.Error(), now)
+	if now.Started() {
+		return h.report(ctx, now, did)
+	}
+	h.record.interrupt(ctx, "the gateway could not begin the call")
+	if now, err = h.record.look(ctx); err != nil {
+		return call
+	}
+	if !now.Open() && now.Begun == 0 { // else another gateway began it meanwhile
+		h.change(func() { h.outcome = did })
+	}
+	return now
 }
 
 // again repeats a request to the server until it answers or the gateway ends.

@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"strings"
 	"sync"
@@ -73,8 +74,11 @@ func TestUnknownWhileAway(t *testing.T) {
 // A gateway that finds a blocked call does not run it: an operator may be about to resolve it.
 func TestBlockedCallDoesNotRun(t *testing.T) {
 	w := newWorld(t)
-	refused := faulty{begin: func() error { return &message.Error{Code: message.CodeForbidden, What: "no"} }}
-	for _, change := range []func(*mcp.Config){refused.between, func(*mcp.Config) {}} {
+	blocks := faulty{begin: func() error {
+		_, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: w.only().Key, Unknown: true})
+		return err
+	}}
+	for _, change := range []func(*mcp.Config){blocks.between, func(*mcp.Config) {}} {
 		c := w.connect("legacy", change)
 		c.initialize("{}")
 		wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{}}`), `"isError":true`, "outcome unknown")
@@ -82,6 +86,98 @@ func TestBlockedCallDoesNotRun(t *testing.T) {
 		if call, n := w.only(), w.runs(); call.Blocked != toolcall.BlockedUnknown || n != 0 {
 			t.Errorf("the call is %s %s and ran %d times", call.Phase(), call.Blocked, n)
 		}
+	}
+}
+
+// beginner is a server that answers a request to begin in its own way.
+type beginner struct {
+	mcp.Client
+	begin func(engine mcp.Client, r toolcall.BeginRequest) error
+	blind bool // it shows no call
+}
+
+func (b beginner) between(cfg *mcp.Config) { b.Client = cfg.Askance; cfg.Askance = b }
+
+func (b beginner) Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error) {
+	if err := b.begin(b.Client, r); err != nil {
+		return nil, err
+	}
+	return b.Client.Begin(ctx, r)
+}
+
+func (b beginner) Wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
+	if b.blind && r.TimeoutMS > 0 {
+		return toolcall.WaitReply{}, &message.Error{Code: message.CodeForbidden, What: "no"}
+	}
+	return b.Client.Wait(ctx, r)
+}
+
+// After each final error of a begin, the client learns what is true: that the call did not run, how it
+// ended, or that this is unknown.
+func TestNotBegun(t *testing.T) {
+	t.Parallel()
+	refuse := func(code message.Code) error { return &message.Error{Code: code, What: "not here"} }
+	report := func(c mcp.Client, r toolcall.ReportRequest) error {
+		_, err := c.Report(t.Context(), r)
+		return err
+	}
+	done := message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done elsewhere"}}
+	interrupt := func(c mcp.Client, r toolcall.BeginRequest) error {
+		_, err := c.Interrupt(t.Context(), toolcall.InterruptRequest{Session: r.Session, Reply: r.Reply})
+		return err
+	}
+	for name, row := range map[string]struct {
+		beginner
+		says  string
+		ended toolcall.Cause // "": it is blocked
+	}{
+		"refused":     {beginner{begin: func(mcp.Client, toolcall.BeginRequest) error { return refuse(message.CodeForbidden) }}, "the call did not run: not here", toolcall.CauseInterrupt},
+		"a full disk": {beginner{begin: func(mcp.Client, toolcall.BeginRequest) error { return refuse(message.CodeFull) }}, "the call did not run: not here", toolcall.CauseInterrupt},
+		"a defect":    {beginner{begin: func(mcp.Client, toolcall.BeginRequest) error { return refuse(message.CodeInternal) }}, "the call did not run: not here", toolcall.CauseInterrupt},
+		"a defect after the begin": {beginner{begin: func(c mcp.Client, r toolcall.BeginRequest) error {
+			_, err := c.Begin(t.Context(), r)
+			return errors.Join(err, refuse(message.CodeInternal))
+		}}, "the call did not run: not here", toolcall.CauseResult},
+		"interrupted": {beginner{begin: interrupt}, "interrupted: the call was stopped. The tool call has been interrupted", toolcall.CauseInterrupt},
+		"interrupted, and not shown": {beginner{begin: func(c mcp.Client, r toolcall.BeginRequest) error {
+			return errors.Join(interrupt(c, r), refuse(message.CodeFinished))
+		}}, "interrupted: the call was stopped. The tool call has been interrupted", toolcall.CauseInterrupt},
+		"interrupted after another began it": {beginner{begin: func(c mcp.Client, r toolcall.BeginRequest) error {
+			_, err := c.Begin(t.Context(), toolcall.BeginRequest{Key: r.Key, Claim: "other"})
+			return errors.Join(err, interrupt(c, r))
+		}}, "interrupted: the call was stopped. It may have taken effect", toolcall.CauseInterrupt},
+		"finished": {beginner{begin: func(c mcp.Client, r toolcall.BeginRequest) error {
+			return errors.Join(report(c, toolcall.ReportRequest{Key: r.Key, Result: done}), refuse(message.CodeFinished))
+		}}, "done elsewhere", toolcall.CauseResult},
+		"askance runs it": {beginner{begin: func(c mcp.Client, r toolcall.BeginRequest) error {
+			call, err := c.Begin(t.Context(), toolcall.BeginRequest{Key: r.Key, Claim: "other"})
+			if err == nil {
+				err = report(c, toolcall.ReportRequest{Key: r.Key, Result: done})
+			}
+			if err != nil {
+				return err
+			}
+			call.Placement = toolcall.PlaceRemote
+			return &message.Error{Code: message.CodeState, What: "not external", Call: toolcall.ErrorCall(call)}
+		}}, "done elsewhere", toolcall.CauseResult},
+		"blocked": {beginner{begin: func(c mcp.Client, r toolcall.BeginRequest) error {
+			return errors.Join(report(c, toolcall.ReportRequest{Key: r.Key, Unknown: true}), refuse(message.CodeSuperseded))
+		}}, "outcome unknown", ""},
+		"refused, and not shown": {beginner{blind: true, begin: func(mcp.Client, toolcall.BeginRequest) error { return refuse(message.CodeForbidden) }}, "outcome unknown", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.connect("legacy", row.between)
+			c.initialize("{}")
+			got := c.ask("tools/call", `{"name":"lookup","arguments":{}}`)
+			if wants(t, got, row.says); strings.Contains(row.says, "did not run") && strings.Contains(got, "unknown") {
+				t.Error(got)
+			}
+			until(t, "the call is blocked or finished", func() bool { return w.only().Phase() == toolcall.PhaseBlocked || !w.only().Open() })
+			if call := w.only(); call.Open() != (row.ended == "") || !call.Open() && call.Cause != string(row.ended) || w.runs() != 0 {
+				t.Errorf("the call is %s %s %s and ran %d times", call.Phase(), call.Blocked, call.Cause, w.runs())
+			}
+		})
 	}
 }
 
