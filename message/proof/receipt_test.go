@@ -261,6 +261,53 @@ func TestRedactedReceipt(t *testing.T) {
 	}
 }
 
+// The mark of a hidden value changes when the call is asked about. A later record can still build on
+// the first one.
+func TestRedactedReceiptOfManyRecords(t *testing.T) {
+	req := toolcall.ApprovalRequest{V: 1, Key: callKey, Tool: "pay", Input: `{"pin":"4711-0815"}`, Bundle: "sha256:b", Requirement: toolcall.Requirement{Users: []string{}}, Hidden: []string{"args.pin"}, Salt: "salt"}
+	digest, err := req.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &toolcall.Call{Key: callKey, Tool: "pay", Input: req.Input, State: message.ToolCallPending, Cause: "propose", Redact: req.Hidden, Records: 1, ProposedAt: at, UpdatedAt: at}
+	var records []proof.Record
+	var wrote *toolcall.RecordBase
+	step := toolcall.Step{Cause: "propose", To: message.ToolCallPending}
+	for n := range uint64(5) {
+		rec := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("f", n), At: at, Engine: "e", By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, Path: []toolcall.Step{step}, Call: c, Prev: &toolcall.Link{}}
+		if n > 0 {
+			before := &records[n-1]
+			rec.Prev = proof.LinkTo(before.Seq, before.Leaf())
+		}
+		base := toolcall.BaseFor(rec, wrote)
+		body, err := toolcall.EncodeStored(rec, base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := proof.Record{Seq: n + 1, Entity: "c1", Base: base, Subject: "askance.v1.test.record.s1.r1.c1.f", Header: map[string][]string{"Nats-Msg-Id": {rec.ID}, proof.HeaderShown: {proof.MarkOf(proof.Shown(body, true, base))}}}
+		r.SetBody(body)
+		wrote = toolcall.NewRecordBase(r.Seq, r.Leaf().String(), rec, base)
+		records = append(records, r)
+		c = c.Clone()
+		c.Records, c.First, c.State, c.Redact, c.Request, c.Digest = c.Records+1, 1, message.ToolCallAsking, nil, &req, digest
+		step = toolcall.Step{Cause: "vote", From: message.ToolCallAsking, To: message.ToolCallAsking}
+		if n == 0 {
+			step = toolcall.Step{Cause: "ask", From: message.ToolCallPending, To: message.ToolCallAsking}
+		}
+		c.Cause = step.Cause
+	}
+	sealed := sealing(t, records)
+	for i := range records {
+		records[i].Redact()
+	}
+	if !strings.Contains(records[4].Text, `"base":{"seq":1`) {
+		t.Fatalf("the last record builds on another one: %s", records[4].Text)
+	}
+	if _, err := proof.MakeReceipt(callKey, records, sealed, at); err != nil {
+		t.Error(err)
+	}
+}
+
 // A record is redacted only in the way that its engine stated, or is not shown.
 func TestRedact(t *testing.T) {
 	record := func(hidden ...string) proof.Record { return lifeOf(t, `{"pin":"4711-0815"}`, hidden...)[0] }
