@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/approve"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -71,8 +73,8 @@ func (o *operators) checkOwnerSilent(c *toolcall.Call) error {
 
 func checkResolve(r toolcall.ResolveRequest) error {
 	switch {
-	case r.Outcome != toolcall.OutcomeHappened && r.Outcome != toolcall.OutcomeDidNot && r.Outcome != toolcall.OutcomeRunAgain:
-		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}
+	case !slices.Contains(toolcall.Outcomes(), r.Outcome):
+		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use " + spelling.OrList(toolcall.Outcomes())}
 	case len(r.Output) > toolcall.MaxOutputBytes || len(r.Note) > toolcall.MaxTextBytes:
 		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("output has %d bytes and note %d, the limits are %d and %d", len(r.Output), len(r.Note), toolcall.MaxOutputBytes, toolcall.MaxTextBytes), Hint: "shorten them; store large output elsewhere and send a reference"}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/view"
 	"github.com/askance-dev/askance/engine/reviewers"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
@@ -78,17 +79,17 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 func checkFilters(r toolcall.ListRequest) error {
 	for _, s := range r.States {
 		if !s.Valid() {
-			return &message.Error{Code: message.CodeInvalid, What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
+			return &message.Error{Code: message.CodeInvalid, What: "unknown state " + string(s), Hint: "use " + spelling.OrList(message.Words[message.ToolCallState]())}
 		}
 	}
 	for _, p := range r.Phases {
 		if !slices.Contains(toolcall.Phases(), p) {
-			return &message.Error{Code: message.CodeInvalid, What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
+			return &message.Error{Code: message.CodeInvalid, What: "unknown phase " + string(p), Hint: "use " + spelling.OrList(toolcall.Phases())}
 		}
 	}
 	for _, o := range r.Outcomes {
 		if !slices.Contains(toolcall.Ends(), o) {
-			return &message.Error{Code: message.CodeInvalid, What: "no call ends with " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
+			return &message.Error{Code: message.CodeInvalid, What: "no call ends with " + string(o), Hint: "use " + spelling.OrList(toolcall.Ends())}
 		}
 	}
 	return nil

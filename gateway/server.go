@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/capacity"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -199,11 +200,7 @@ func (r *Route) action() string {
 
 // RoleWords names alternatives: "the role runtime, approver or operator".
 func RoleWords(roles []toolcall.Role) string {
-	list := RoleList(roles)
-	if i := strings.LastIndex(list, ", "); i >= 0 {
-		list = list[:i] + " or " + list[i+2:]
-	}
-	return "the role " + list
+	return "the role " + spelling.OrList(roles)
 }
 
 // RoleList names roles: "runtime, auditor".

@@ -125,6 +125,12 @@ type word interface {
 	words() string
 }
 
+// Words returns the values of a type with a closed list of them, such as [ToolCallState].
+func Words[T word]() []string {
+	var w T
+	return strings.Split(w.words(), ", ")
+}
+
 func isWord(s, list string) bool {
 	for w := range strings.SplitSeq(list, ", ") {
 		if s == w {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
@@ -156,7 +157,7 @@ func (c checker) checkBudget(r *Rule) {
 		at := fmt.Sprintf("budget.per[%d]", i)
 		switch {
 		case !slices.Contains(budgetScopes, word):
-			c.addFault(r, at, "is "+display.Quoted(word)+", want "+rulefile.OrList(budgetScopes), "use one or more of these, or leave per out to share one budget")
+			c.addFault(r, at, "is "+display.Quoted(word)+", want "+spelling.OrList(budgetScopes), "use one or more of these, or leave per out to share one budget")
 		case slices.Contains(b.Per[:i], word):
 			c.addFault(r, at, display.Quoted(word)+" is listed twice", "remove one of them")
 		}

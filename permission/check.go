@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
@@ -116,7 +117,7 @@ func (c checker) checkWords(r *Rule) {
 		{"audit.level", string(r.Audit), []string{"standard", "full"}},
 	} {
 		if w.word != "" && !slices.Contains(w.want, w.word) {
-			c.addFault(r, w.key, "is "+display.Quoted(w.word)+", want "+rulefile.OrList(w.want), "write one of these, or leave the key out")
+			c.addFault(r, w.key, "is "+display.Quoted(w.word)+", want "+spelling.OrList(w.want), "write one of these, or leave the key out")
 		}
 	}
 	if r.Layer.rank() < 0 {

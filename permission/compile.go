@@ -8,11 +8,11 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
-	"github.com/askance-dev/askance/permission/internal/rulefile"
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
@@ -47,7 +47,7 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 	}
 	c.bundle.shell = cmp.Or(policy.Shell, defaultShell)
 	if !slices.Contains(shells, c.bundle.shell) {
-		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + display.Quoted(policy.Shell) + ", want " + rulefile.OrList(shells), Hint: "write one of these, or leave it out"})
+		c.problems.add(Problem{Field: "defaults.shell", Msg: "is " + display.Quoted(policy.Shell) + ", want " + spelling.OrList(shells), Hint: "write one of these, or leave it out"})
 	}
 	c.declareTerms(policy.Vocabulary)
 	if policy.Expiry < 0 {

@@ -108,6 +108,9 @@ const (
 	OutcomeRunAgain Outcome = "run_again"      // offer the call again, as a new attempt
 )
 
+// Outcomes returns all outcomes.
+func Outcomes() []Outcome { return []Outcome{OutcomeHappened, OutcomeDidNot, OutcomeRunAgain} }
+
 // ResolveRequest resolves a blocked call, or one that its runtime runs.
 type ResolveRequest struct {
 	V int `json:"v,omitzero"`

@@ -32,10 +32,13 @@ const (
 	ScopeSpace    StandingScope = "space"     // every call of the space
 )
 
-// Valid reports whether s is exactly one of the scopes.
-func (s StandingScope) Valid() bool {
-	return slices.Contains([]StandingScope{ScopeCallLike, ScopeSession, ScopeAgent, ScopeUser, ScopeSpace}, s)
+// Scopes returns all scopes, from the narrowest to the widest.
+func Scopes() []StandingScope {
+	return []StandingScope{ScopeCallLike, ScopeSession, ScopeAgent, ScopeUser, ScopeSpace}
 }
+
+// Valid reports whether s is exactly one of the scopes.
+func (s StandingScope) Valid() bool { return slices.Contains(Scopes(), s) }
 
 // Limits on standing approvals.
 const (

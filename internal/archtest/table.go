@@ -171,7 +171,7 @@ func core() []Row {
 		},
 		{
 			Folder: "engine/internal/standing",
-			Own:    []string{"message", "toolcall", "permission", "engine/internal/decide", "engine/internal/store", "engine/internal/view"},
+			Own:    []string{"message", "toolcall", "permission", "engine/internal/decide", "engine/internal/store", "engine/internal/view", "internal/spelling"},
 			Never:  noSockets,
 			Why:    "a standing approval is an entity, and the policy judges each use",
 		},

@@ -1,4 +1,5 @@
-// Package spelling suggests the words that a person may have meant, and writes those of a command.
+// Package spelling suggests the words that a person may have meant, and writes lists of words and
+// the words of a command.
 package spelling
 
 import (
@@ -12,7 +13,7 @@ const maxSuggestions = 3
 
 // Nearest returns the words that may be meant, most similar first. It ignores case, and
 // a prefix of a word counts like a word with one error.
-func Nearest(word string, words []string) []string {
+func Nearest[S ~string](word string, words []S) []string {
 	word = strings.ToLower(word)
 	type match struct {
 		word     string
@@ -20,13 +21,13 @@ func Nearest(word string, words []string) []string {
 	}
 	var found []match
 	for _, w := range words {
-		lower := strings.ToLower(w)
+		lower := strings.ToLower(string(w))
 		d := Distance(word, lower)
 		if len(word) >= 3 && strings.HasPrefix(lower, word) {
 			d = min(d, 1)
 		}
 		if d <= max(1, min(len(word), len(w))/3) {
-			found = append(found, match{w, d})
+			found = append(found, match{string(w), d})
 		}
 	}
 	slices.SortStableFunc(found, func(a, b match) int { return a.distance - b.distance })
@@ -62,6 +63,21 @@ func Distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// OrList joins words as people list alternatives: a, b or c.
+func OrList[S ~string](words []S) string {
+	out := ""
+	for i, w := range words {
+		switch {
+		case i > 0 && i == len(words)-1:
+			out += " or "
+		case i > 0:
+			out += ", "
+		}
+		out += string(w)
+	}
+	return out
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)

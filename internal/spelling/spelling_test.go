@@ -37,3 +37,11 @@ func TestShellWord(t *testing.T) {
 		}
 	}
 }
+
+func TestOrList(t *testing.T) {
+	for want, words := range map[string][]string{"": nil, "a": {"a"}, "a or b": {"a", "b"}, "a, b or c": {"a", "b", "c"}} {
+		if got := OrList(words); got != want {
+			t.Errorf("OrList(%q) is %q, want %q", words, got, want)
+		}
+	}
+}

@@ -109,7 +109,7 @@ var (
 				{Name: "tool_call_id", Type: "string", Doc: "Only calls with this id."},
 				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
-				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: []string{"pending", "asking", "allowed", "submitted", "finished"}},
+				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: message.Words[message.ToolCallState]()},
 				{Name: "phase", Member: "phases", Type: "string", Many: true, Doc: "Only calls in one of these phases; may be repeated.", Words: toolcall.PhaseWords()},
 				{Name: "all", Type: "boolean", Doc: "Include finished calls."},
 				{Name: "after", Type: "integer", Doc: "Where to continue: next of the previous page."},

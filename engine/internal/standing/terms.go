@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/decide"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -49,7 +50,7 @@ func checkTerms(t toolcall.StandingTerms, now time.Time) error {
 	}
 	switch {
 	case !t.Scope.Valid():
-		return bad(fmt.Sprintf("scope is %q", t.Scope), "use call_like, session, agent, user or space")
+		return bad(fmt.Sprintf("scope is %q", t.Scope), "use "+spelling.OrList(toolcall.Scopes()))
 	case t.Uses < 0 || t.Uses > toolcall.MaxStandingUses:
 		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("use 1 to %d further calls, or leave it out", toolcall.MaxStandingUses))
 	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(toolcall.MaxStandingTime))):

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/permission/internal/display"
 	"github.com/askance-dev/askance/permission/internal/hint"
 	"github.com/goccy/go-yaml/ast"
@@ -155,20 +156,12 @@ func (d *reader) readWord(n ast.Node, field string, k keyTags) string {
 	switch {
 	case !ok:
 	case len(k.words) > 0 && !slices.Contains(k.words, s):
-		d.addFault(n, field, "is "+display.Quoted(s)+", want "+OrList(k.words), cmp.Or(k.hint, hint.DidYouMean(s, k.words)))
+		d.addFault(n, field, "is "+display.Quoted(s)+", want "+spelling.OrList(k.words), cmp.Or(k.hint, hint.DidYouMean(s, k.words)))
 		return ""
 	case k.filled && strings.TrimSpace(s) == "":
 		d.addFault(n, field, "is empty", "leave the key out")
 	}
 	return s
-}
-
-// OrList joins words as people list alternatives: a, b or c.
-func OrList(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 }
 
 func (d *reader) readInteger(n ast.Node, field string, low int) int {

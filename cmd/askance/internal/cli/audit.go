@@ -200,8 +200,8 @@ Memory use is constant. The output file appears when it is complete.`,
 				return err
 			}
 			for _, s := range e.Filter.States {
-				if !message.ToolCallState(s).Valid() {
-					return usagef("--state %q: use pending, asking, allowed, submitted or finished", s)
+				if err := checkWord("state", s, stateWords); err != nil {
+					return err
 				}
 			}
 			var causes []string
@@ -213,12 +213,11 @@ Memory use is constant. The output file appears when it is complete.`,
 					return usagef("--cause %q is not a step of a call%s", cause, didYouMean("", spelling.Nearest(cause, causes)))
 				}
 			}
-			switch format {
-			case "jsonl", "csv":
-				e.CSV = format == "csv"
-				return noArgs(nil, args)
+			if err := checkWord("format", format, []string{"jsonl", "csv"}); err != nil {
+				return err
 			}
-			return usagef("--format is %q, use jsonl or csv", format)
+			e.CSV = format == "csv"
+			return noArgs(nil, args)
 		},
 		RunE: func(c *cobra.Command, _ []string) error {
 			s, done, err := openAuditSource(c.Context(), env, nil)

@@ -73,6 +73,7 @@ func TestListByPhase(t *testing.T) {
 		}
 	}
 	fails(t, cli.ExitUsage, `--phase "asked": use waiting, asking`, "list", "--phase", "asked")
+	fails(t, cli.ExitUsage, "did you mean asking?", "list", "--phase", "askin")
 	if export := ok(t, "audit", "export", "--data", s.data); !strings.Contains(export, "c-denied") || strings.Contains(strings.ReplaceAll(export, `\`, ""), `"phase":"finished"`) {
 		t.Errorf("the journal stores the phase of a call:\n%s", export)
 	}

@@ -327,6 +327,14 @@ func flagsGiven(env *environment, from source, names ...string) string {
 	return b.String()
 }
 
+// checkWord refuses a value of a flag that is not one of the words.
+func checkWord[S ~string](flag, value string, words []S) error {
+	if slices.Contains(words, S(value)) {
+		return nil
+	}
+	return usagef("--%s %q: use %s%s", flag, value, spelling.OrList(words), didYouMean("", spelling.Nearest(value, words)))
+}
+
 func didYouMean(prefix string, names []string) string {
 	if len(names) == 0 {
 		return ""

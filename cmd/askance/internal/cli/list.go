@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -63,7 +62,7 @@ commands. With --json each call also has its state, AgentScope's coarser classif
 	env.cfg.bindClient(c)
 	f := c.Flags()
 	f.StringSliceVar(&l.phases, "phase", nil, "only calls in these phases: "+strings.Join(toolcall.PhaseWords(), ", "))
-	f.StringSliceVar(&l.states, "state", nil, "only calls in these states: pending, asking, allowed, submitted, finished")
+	f.StringSliceVar(&l.states, "state", nil, "only calls in these states: "+strings.Join(stateWords, ", "))
 	f.BoolVar(&l.blocked, "blocked", false, "the same as --phase blocked")
 	f.StringSliceVarP(&l.r.Tools, "tool", "t", nil, "only calls of these tools")
 	f.StringSliceVar(&l.r.Agents, "agent", nil, "only calls of these agents")
@@ -80,12 +79,14 @@ commands. With --json each call also has its state, AgentScope's coarser classif
 	f.BoolVarP(&l.r.All, "all", "a", false, "include finished calls")
 	f.BoolVarP(&l.follow, "watch", "w", false, "follow the changes until you press Ctrl-C")
 	noFiles := cobra.ShellCompDirectiveNoFileComp
-	for flag, words := range map[string][]string{"phase": toolcall.PhaseWords(), "sort": sortWords(), "state": {"pending", "asking", "allowed", "submitted", "finished"}} {
+	for flag, words := range map[string][]string{"phase": toolcall.PhaseWords(), "sort": sortWords(), "state": stateWords} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, noFiles))
 	}
 	completeCallFlags(env, c, "tool", "agent", "session", "rule")
 	return c
 }
+
+var stateWords = message.Words[message.ToolCallState]()
 
 func sortWords() []string {
 	var out []string
@@ -97,17 +98,19 @@ func sortWords() []string {
 
 func (l *listing) check(now time.Time) (err error) {
 	for _, s := range l.states {
-		if l.r.States = append(l.r.States, message.ToolCallState(s)); !message.ToolCallState(s).Valid() {
-			return usagef("--state %q: use pending, asking, allowed, submitted or finished%s", s, didYouMean("", spelling.Nearest(s, []string{"pending", "asking", "allowed", "submitted", "finished"})))
+		if err := checkWord("state", s, stateWords); err != nil {
+			return err
 		}
+		l.r.States = append(l.r.States, message.ToolCallState(s))
 	}
 	if l.blocked {
 		l.phases = append(l.phases, string(toolcall.PhaseBlocked))
 	}
 	for _, p := range l.phases {
-		if l.r.Phases = append(l.r.Phases, toolcall.Phase(p)); !slices.Contains(toolcall.PhaseWords(), p) {
-			return usagef("--phase %q: use %s", p, strings.Join(toolcall.PhaseWords(), ", "))
+		if err := checkWord("phase", p, toolcall.Phases()); err != nil {
+			return err
 		}
+		l.r.Phases = append(l.r.Phases, toolcall.Phase(p))
 	}
 	if len(l.sessions) == 1 {
 		l.r.Session = message.SessionID(l.sessions[0])

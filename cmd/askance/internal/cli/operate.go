@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -43,10 +43,10 @@ Find out what happened, then resolve the call:
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
 		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if r.Outcome == "" {
-				return usagef("--outcome is missing: use happened, did_not_happen or run_again")
+				return usagef("--outcome is missing: use %s", spelling.OrList(toolcall.Outcomes()))
 			}
-			if !slices.Contains([]toolcall.Outcome{toolcall.OutcomeHappened, toolcall.OutcomeDidNot, toolcall.OutcomeRunAgain}, r.Outcome) {
-				return usagef("--outcome is %q, use happened, did_not_happen or run_again", r.Outcome)
+			if err := checkWord("outcome", string(r.Outcome), toolcall.Outcomes()); err != nil {
+				return err
 			}
 			if output != "" && r.Outcome != toolcall.OutcomeHappened {
 				return usagef("--output is for --outcome happened: leave it out, or put it into --note")

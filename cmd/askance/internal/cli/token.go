@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
-	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -98,8 +97,8 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	}
 	token := auth.Token{Name: name, Space: env.cfg.spaceID(), Tools: t.tools, Subjects: t.subjects}
 	for _, r := range t.roles {
-		if !slices.Contains(tokenRoles, r) {
-			return usagef("--role: %q is not a role: use %s%s", r, strings.Join(tokenRoles, ", "), didYouMean("", spelling.Nearest(r, tokenRoles)))
+		if err := checkWord("role", r, tokenRoles); err != nil {
+			return err
 		}
 		token.Roles = append(token.Roles, toolcall.Role(r))
 	}

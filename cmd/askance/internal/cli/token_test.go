@@ -75,7 +75,7 @@ func TestTokens(t *testing.T) {
 	}
 	fails(t, cli.ExitNotFound, "no valid token", "token", "revoke", "ann", "--data", data)
 	fails(t, cli.ExitUsage, "--role", "token", "create", "cy", "--data", data)
-	fails(t, cli.ExitUsage, "is not a role", "token", "create", "cy", "--role", "engine", "--data", data)
+	fails(t, cli.ExitUsage, `--role "engine": use runtime`, "token", "create", "cy", "--role", "engine", "--data", data)
 	fails(t, cli.ExitUsage, "did you mean approver?", "token", "create", "cy", "--role", "aprover", "--data", data)
 	fails(t, cli.ExitUsage, "one name", "token", "create", "--data", data)
 }

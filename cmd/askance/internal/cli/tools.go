@@ -96,6 +96,9 @@ func (t *toolsImport) readArgs(dash int, args []string) error {
 		sources++
 	}
 	t.write.Placement = toolcall.Placement(t.placement)
+	if err := checkWord("placement", t.placement, []toolcall.Placement{toolcall.PlaceRemote, toolcall.PlaceLocal, toolcall.PlaceExternal}); err != nil {
+		return err
+	}
 	switch {
 	case sources != 1 || slices.Contains(args, ""):
 		return usagef("expected one source: a file, --url, or a command after --")
@@ -103,8 +106,6 @@ func (t *toolsImport) readArgs(dash int, args []string) error {
 		return usagef("--token-file is only for --url")
 	case t.timeout <= 0:
 		return usagef("--timeout %s must be positive", t.timeout)
-	case !slices.Contains([]toolcall.Placement{toolcall.PlaceRemote, toolcall.PlaceLocal, toolcall.PlaceExternal}, t.write.Placement):
-		return usagef("--placement %q: use remote, local or external", t.placement)
 	case len(args) > 0:
 		t.file, t.write.Source = args[0], filepath.Base(args[0])
 		if t.file == "-" {

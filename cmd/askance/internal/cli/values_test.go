@@ -21,7 +21,7 @@ func TestValuesAreCheckedFirst(t *testing.T) {
 		"edit c --args {":                          "are not a JSON object",
 		"respond c":                                "--output is missing",
 		"resolve c":                                "--outcome is missing",
-		"resolve c --outcome done":                 `--outcome is "done", use happened, did_not_happen or run_again`,
+		"resolve c --outcome done":                 `--outcome "done": use happened, did_not_happen or run_again`,
 		"resolve c --outcome happened":             `--output is missing: pass the result that the model gets, or --output ""`,
 		"resolve c --outcome run_again --output x": "--output is for --outcome happened",
 		"delegate": "expected one call",

@@ -246,7 +246,7 @@ func (w *wish) obstacle() string {
 // scopes returns the scopes that the person can choose.
 func (w *wish) scopes() []toolcall.StandingScope {
 	var out []toolcall.StandingScope
-	for _, s := range terms.Scopes {
+	for _, s := range toolcall.Scopes() {
 		wide := s != toolcall.ScopeSession && s != toolcall.ScopeCallLike
 		if wide && w.limits == nil || s == toolcall.ScopeAgent && !w.agent {
 			continue

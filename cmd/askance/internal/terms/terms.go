@@ -9,19 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Scopes lists all scopes, from the narrowest to the widest.
-var Scopes = []toolcall.StandingScope{toolcall.ScopeCallLike, toolcall.ScopeSession, toolcall.ScopeAgent, toolcall.ScopeUser, toolcall.ScopeSpace}
-
 // Scope parses the scope of a standing approval; "" is the session.
 func Scope(text string) (toolcall.StandingScope, error) {
 	s := cmp.Or(toolcall.StandingScope(text), toolcall.ScopeSession)
 	if !s.Valid() {
-		return "", fmt.Errorf("is %q, use call_like, session, agent, user or space", text)
+		return "", fmt.Errorf("is %q, use %s", text, spelling.OrList(toolcall.Scopes()))
 	}
 	return s, nil
 }

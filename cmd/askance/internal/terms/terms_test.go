@@ -64,7 +64,7 @@ func TestScope(t *testing.T) {
 	if s, err := terms.Scope(""); s != toolcall.ScopeSession || err != nil {
 		t.Errorf("the default is %q, %v", s, err)
 	}
-	for _, s := range terms.Scopes {
+	for _, s := range toolcall.Scopes() {
 		if got, err := terms.Scope(string(s)); got != s || err != nil {
 			t.Errorf("%q is %q, %v", s, got, err)
 		}
