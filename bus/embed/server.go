@@ -51,7 +51,7 @@ type Options struct {
 	// Durability is fsynced (the default) or cached.
 	Durability journal.Durability
 	// MaxStore limits the disk space of all streams, in bytes. 0 means their size at
-	// the start plus three quarters of the free disk space.
+	// the start plus three quarters of the free disk space; see [Server.RaiseLimit].
 	MaxStore int64
 	// MaxPayload limits one message. 0 means 8 MiB, so that a list of calls with large
 	// arguments fits into one reply.
@@ -107,6 +107,7 @@ type Server struct {
 	account    string      // the NATS account of the journals
 	login      string      // credentials file of Connect; "" without Trust
 	encryption *encryption // of Listen; nil without TLS
+	fixedLimit bool        // of the store
 	url        string
 	changing   sync.Mutex // held while the server or its accounts are replaced
 	closed     bool       // guarded by changing
@@ -115,7 +116,7 @@ type Server struct {
 // Start starts a server and returns when it accepts connections. Its errors are
 // *message.Error and can wrap [ErrStoreLocked] or [ErrStoreUnwritable].
 func Start(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{durability: o.Durability, log: o.Logger}
+	s := &Server{durability: o.Durability, log: o.Logger, fixedLimit: o.MaxStore > 0}
 	s.durability = cmp.Or(s.durability, journal.DurabilityFsynced)
 	opts, err := s.serverOptions(o)
 	if err != nil {

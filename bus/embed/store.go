@@ -242,6 +242,30 @@ func storeLimit(o Options) (int64, error) {
 	return max(1, used+free/4*3), nil
 }
 
+// RaiseLimit raises the limit of a store on a disk that has more room than at the start, as after
+// other files filled it. NATS cannot lower a limit while it runs.
+func (s *Server) RaiseLimit() error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	free, known := FreeDisk(s.opts.StoreDir)
+	if s.closed || s.fixedLimit || !known {
+		return nil
+	}
+	info, err := s.runningServer().Jsz(&server.JSzOptions{})
+	if err != nil || info.Disabled {
+		return nil
+	}
+	now, limit := s.opts.JetStreamMaxStore, (int64(info.Store)+free)/4*3
+	if limit <= now+now/64 { // not for every file that another program deletes
+		return nil
+	}
+	s.opts.JetStreamMaxStore = limit // also if it fails: then a restart raises it
+	if err := s.runningServer().ReloadOptions(s.opts.Clone()); err != nil {
+		return &message.Error{Code: message.CodeInternal, Op: opStore, What: "the limit of " + s.opts.StoreDir + " cannot be raised", Hint: "restart the engine", Err: err}
+	}
+	return nil
+}
+
 // bytesIn returns the size of the files in a folder, or 0 if it is missing.
 func bytesIn(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -58,6 +58,33 @@ func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
 	}
 }
 
+// A store that was opened on a disk full of other files uses the room that they leave.
+func TestStoreLimitFollowsTheDisk(t *testing.T) {
+	dir := bustest.SmallDisk(t)
+	ballast := bustest.Occupy(t, dir, 2<<20)
+	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Listening())
+	j := b.Journal("test")
+	fillStore(t, j, 100)
+	if err := b.RaiseLimit(); err != nil || b.Room().Bound > 3<<20 {
+		t.Errorf("the limit on a full disk is %d, %v", b.Room().Bound, err)
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.RaiseLimit(); err != nil {
+		t.Fatal(err)
+	}
+	bound := b.Room().Bound
+	if bound < 20<<20 || bound > 24<<20 {
+		t.Errorf("the limit on 32 MiB is %d, want three quarters", bound)
+	}
+	bustest.MustAppend(t, j, largeCall(1000), 0)
+	bustest.Occupy(t, dir, 8<<20)
+	if err := b.RaiseLimit(); err != nil || b.Room().Bound != bound {
+		t.Errorf("the limit was %d and is %d, %v", bound, b.Room().Bound, err)
+	}
+}
+
 // The engine notices other files that fill the disk before a write fails, so open calls continue.
 func TestHeadRoomIsOfTheDisk(t *testing.T) {
 	dir := bustest.SmallDisk(t)

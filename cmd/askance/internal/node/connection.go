@@ -158,6 +158,9 @@ func (c *connection) watchStore(ctx context.Context, fail func(error)) {
 	var again time.Time // no restart before
 	broken, pause := false, lookAtStore
 	for range gateway.Every(ctx, lookAtStore) {
+		if err := c.server.RaiseLimit(); err != nil {
+			c.cfg.Log.Warn("the store does not use the free disk space", "err", err)
+		}
 		h, bad := errors.AsType[*journal.HealthError](c.server.Health())
 		bad = bad && len(h.Broken) > 0
 		switch {
