@@ -52,9 +52,9 @@ func newBase(rec *EventRecord, below *RecordBase) *RecordBase {
 	b := &RecordBase{Record: rec}
 	if below != nil {
 		b.Depth = below.Depth + 1
-		// After an edit, later records build on this one: they repeat its input. Redacted inputs cannot
-		// be compared, because the marks of hidden values change when the call is asked about.
-		if !rec.took(CauseEdit) {
+		// After an edit, later records build on this one: they repeat its input. Of redacted inputs no
+		// one can tell, as the marks of hidden values change when the call is asked about.
+		if rec.Call.Input == below.Record.Call.Input || !rec.took(CauseEdit) {
 			b.Whole = below.whole()
 		}
 	}
