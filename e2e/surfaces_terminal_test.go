@@ -16,13 +16,14 @@ import (
 // lists, and answer like scripts.
 type terminalSurface struct {
 	*termtest.Terminal
-	h *house
+	h   *house
+	own ending // of the approval request that it answered, which the list shows only for some seconds
 }
 
 func newTerminalSurface(h *house) *terminalSurface {
 	h.t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(h.t.Context()), bin.askance, "inbox", "--nats", "nats://"+h.nats, "--as", "tess")
-	return &terminalSurface{termtest.Open(h.t, 120, 50, cmd), h}
+	return &terminalSurface{Terminal: termtest.Open(h.t, 120, 50, cmd), h: h}
 }
 
 // framed yields the lines of a screen without its frame.
@@ -57,7 +58,7 @@ func (s *terminalSurface) shown(q approval) {
 
 func (s *terminalSurface) answer(q approval) {
 	s.h.t.Helper()
-	s.Press("y", "approved by tess", q.call+": approved")
+	s.own = s.verdict(s.Press("y", "approved by tess", q.call+": approved"))
 }
 
 var (
@@ -70,20 +71,32 @@ func (s *terminalSurface) waitForOutcome(q approval, now bool) ending {
 	if !now {
 		return s.story(q)
 	}
-	var m []string
+	e := s.own
+	s.own = ending{}
 	screen := s.Until("who answered "+q.text(), func(screen string) bool {
-		for line := range framed(screen) { // the screen shows the approval request or, after its own answer, the list
-			if strings.HasPrefix(line, "Closed") || strings.HasPrefix(line, "Decided") || strings.Contains(line, " by "+s.who()) {
-				m = termVerdict.FindStringSubmatch(line)
-			}
+		if e == (ending{}) {
+			e = s.verdict(screen)
 		}
-		return m != nil
+		return e != ending{}
 	})
 	if strings.Contains(screen, "─ Approve:") {
 		s.Press("y") // too late: the key no longer does anything
 	}
 	s.back()
-	return ending{Verdict: verdicts[m[1]], By: m[2]}
+	return e
+}
+
+// verdict finds who answered, on the approval request or, after its own answer, on the list.
+func (s *terminalSurface) verdict(screen string) (e ending) {
+	for line := range framed(screen) {
+		if !strings.HasPrefix(line, "Closed") && !strings.HasPrefix(line, "Decided") && !strings.Contains(line, " by "+s.who()) {
+			continue
+		}
+		if m := termVerdict.FindStringSubmatch(line); m != nil {
+			e = ending{Verdict: verdicts[m[1]], By: m[2]}
+		}
+	}
+	return e
 }
 
 // back goes back to the list.
