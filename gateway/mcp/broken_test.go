@@ -27,17 +27,20 @@ func (c *client) answer() string {
 	}
 }
 
-// A call whose server answers with what is no message, or ends and leaves a program that holds its
-// output open, has an unknown outcome and does not wait for ever.
+// A call whose server answers with what is no response to it, or ends and leaves a program that holds
+// its output open, has an unknown outcome and does not wait for ever.
 func TestUnreadableServer(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"unreadable", "orphan"} {
+	for how, why := range map[string]string{
+		"unreadable": "its message cannot be read", "orphan": "Reason: ", "stranger": "it sent a response with the id 999, which is not that of the request",
+		"batch": "it is a batch", "half": "its message cannot be read",
+	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			c := w.connect("legacy")
 			c.initialize("{}")
-			wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"`+how+`":1}}`), "outcome unknown")
+			wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"`+how+`":1}}`), "outcome unknown", why)
 			c.start("tools/call", `{"name":"lookup","arguments":{}}`)
 			wants(t, c.answer(), "did lookup")
 		})
@@ -343,6 +346,37 @@ func TestStreamBreaksWithinAnEvent(t *testing.T) {
 		}
 	}}
 	wants(t, w.connectHTTP(s).ask("tools/call", `{"name":"lookup","arguments":{}}`), "did it")
+}
+
+// A call does not wait for ever for an HTTP server that answers another request, or with a batch, and
+// keeps its stream open. An error need not name the request.
+func TestWrongResponseOverHTTP(t *testing.T) {
+	t.Parallel()
+	const result = `"result":{"content":[]}}`
+	for name, row := range map[string]struct{ kind, body, says string }{
+		"JSON":           {"application/json", `{"jsonrpc":"2.0","id":"1",` + result, `the id \"1\", which is not that`},
+		"a batch":        {"application/json", `[{"jsonrpc":"2.0","id":1,` + result + `]`, "it is a batch"},
+		"an error":       {"application/json", `{"jsonrpc":"2.0","id":"server-error","error":{"code":-32055,"message":"no"}}`, `"code":-32055`},
+		"stream":         {"text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":1," + result + "\n\n", "the id 1, which is not that"},
+		"stream, batch":  {"text/event-stream", "data: [{\"jsonrpc\":\"2.0\",\"id\":1," + result + "]\n\n", "it is a batch"},
+		"stream, no end": {"text/event-stream", "data: {\"jsonrpc\":\"2.0\",\"id\":\n\n", "its message cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			end := make(chan struct{})
+			s := &legacyHTTP{call: func(rw http.ResponseWriter, _ json.RawMessage) {
+				rw.Header().Set("Content-Type", row.kind)
+				say(rw, "%s", row.body)
+				if row.kind == "text/event-stream" {
+					_ = http.NewResponseController(rw).Flush()
+					<-end
+				}
+			}}
+			c := newWorld(t).connectHTTP(s)
+			t.Cleanup(func() { close(end) })
+			wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{}}`), row.says)
+		})
+	}
 }
 
 // A result with many escapes is on record, and not its whole JSON if that is too large.

@@ -266,13 +266,14 @@ type progress struct {
 	call    *toolcall.Call
 	outcome *outcome
 	unknown bool
+	doubt   error
 	input   *inputLeg
 }
 
 func (v *view) progress() progress {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return progress{v.changed, v.call, v.outcome, v.unknown, v.input}
+	return progress{v.changed, v.call, v.outcome, v.unknown, v.doubt, v.input}
 }
 
 func (p progress) isAsking() bool { return p.call != nil && p.call.State == message.ToolCallAsking }
@@ -289,7 +290,11 @@ func (v *view) answer(now progress) (json.RawMessage, error) {
 	case canBeTask && (now.unknown || now.isAsking()):
 		return append(object{{Name: "resultType", Value: quote("task")}}, v.task(true)...).bytes(), nil // the call is now a task
 	case now.unknown:
-		return refusal("outcome unknown: the call may have happened; do not repeat it. It stays open until an operator resolves it. Its id is "+string(v.key.Call), now.call).result, nil
+		text := "outcome unknown: the call may have happened; do not repeat it. It stays open until an operator resolves it. Its id is " + string(v.key.Call)
+		if now.doubt != nil {
+			text += ". Reason: " + now.doubt.Error()
+		}
+		return refusal(text, now.call).result, nil
 	case now.isAsking():
 		if form := v.askUser(now.call); form != nil {
 			return form, nil

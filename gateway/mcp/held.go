@@ -35,6 +35,7 @@ type held struct {
 	call    *toolcall.Call
 	outcome *outcome // nil: none yet
 	unknown bool     // it is not known whether it ran
+	doubt   error    // why that is not known, if this gateway ran it
 	ended   time.Time
 	user    *exchange
 	users   int
@@ -258,6 +259,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		return h.report(ctx, call, &outcome{result: encode(map[string]any{"content": []any{textBlock("the call was cancelled while it ran; it may have had its effect")}, "isError": true})})
 	}
 	h.g.cfg.Log.Error("the outcome of a call is unknown", "call", h.key.Call, "tool", call.Tool, "error", err)
+	h.change(func() { h.doubt = err })
 	return call
 }
 

@@ -130,9 +130,11 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 		if err != nil {
 			return errLost
 		}
-		got, err := parseFrame(body)
-		if err == nil && got.isResponse() && w != nil && (got.result != nil && res.StatusCode == http.StatusOK || got.fault != nil) {
-			got.id = w.id // an error may have no id
+		got, err := readMessage(body)
+		if w != nil && got != nil && got.isResponse() && (res.StatusCode == http.StatusOK || got.fault != nil) {
+			if err == nil && (got.id == nil || got.fault != nil) { // an error need not name the request
+				got.id = w.id
+			}
 			h.l.receive(got, w)
 			return nil
 		}

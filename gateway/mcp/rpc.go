@@ -22,12 +22,16 @@ type frame struct {
 	params json.RawMessage
 	result json.RawMessage
 	fault  json.RawMessage // the error object
+	err    error           // of a response that answers nothing: why
 }
 
 func (f *frame) isRequest() bool  { return f.method != "" && f.id != nil }
 func (f *frame) isResponse() bool { return f.method == "" }
 
 func parseFrame(data []byte) (*frame, error) {
+	if strictjson.KindOf(data) == "array" {
+		return nil, errors.New("it is a batch: send each message by itself")
+	}
 	if err := strictjson.Check(data, strictjson.MaxBytes(maxFrame)); err != nil {
 		return nil, err
 	}
@@ -72,16 +76,16 @@ func parseFrame(data []byte) (*frame, error) {
 	return f, nil
 }
 
-// readMessage reads a message of a server, with U+FFFD for text that is cut within a character. Of a
-// response that cannot be read it returns the id, so that its request ends.
+// readMessage reads a message of a server, with U+FFFD for text that is cut within a character. What
+// cannot be read and may be a response becomes one with an error, so that its request ends.
 func readMessage(data []byte) (*frame, error) {
 	f, err := parseFrame(data)
 	if err != nil {
 		f, err = parseFrame(strictjson.RepairText(data))
 	}
 	if err != nil {
-		if id, method, _ := addressOf(data); id != nil && method == "" {
-			return &frame{id: id}, err
+		if id, method, _ := addressOf(data); method == "" && (id != nil || bytes.Contains(data, []byte(`"jsonrpc"`))) {
+			return &frame{id: id, err: fmt.Errorf("its message cannot be read: %w", err)}, err
 		}
 	}
 	return f, err
@@ -106,9 +110,11 @@ func addressOf(data []byte) (id json.RawMessage, method string, responds bool) {
 		ID, Result, Error json.RawMessage
 		Method            string
 	}
-	err := json.Unmarshal(data, &m) //nolint:forbidigo // nothing else of it is used
-	if kind := strictjson.KindOf(m.ID); err != nil || kind != "string" && kind != "number" {
+	if err := json.Unmarshal(data, &m); err != nil { //nolint:forbidigo // nothing else of it is used
 		return nil, "", false
+	}
+	if kind := strictjson.KindOf(m.ID); kind != "string" && kind != "number" {
+		m.ID = nil
 	}
 	return m.ID, m.Method, m.Result != nil || m.Error != nil
 }
@@ -116,7 +122,7 @@ func addressOf(data []byte) (id json.RawMessage, method string, responds bool) {
 // parseError answers a message of a client that parseFrame refuses.
 func parseError(data []byte, err error) *frame {
 	id, method, _ := addressOf(data)
-	if method == "" {
+	if method == "" || id == nil {
 		id = json.RawMessage("null")
 	}
 	return responseTo(id, nil, &rpcError{code: codeParse, text: "Parse error: " + err.Error()})

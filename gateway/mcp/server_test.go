@@ -109,6 +109,12 @@ func serverMain(era, ran string) {
 			case strings.Contains(arguments, "hang"):
 			case strings.Contains(arguments, "unreadable"):
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[]},"result":{"content":[]}}`, m.ID)
+			case strings.Contains(arguments, "stranger"):
+				say(`{"jsonrpc":"2.0","id":999,"result":{"content":[]}}`)
+			case strings.Contains(arguments, "batch"):
+				say(`[{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}]`, m.ID)
+			case strings.Contains(arguments, "half"):
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[`, m.ID)
 			case strings.Contains(arguments, "cut"):
 				result(`{"content":[{"type":"text","text":"cut \ud83d"}]}`)
 			case strings.Contains(arguments, "both"):

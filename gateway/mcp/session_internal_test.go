@@ -167,7 +167,7 @@ func TestModernClientsInUse(t *testing.T) {
 type elsewhere struct{ Client }
 
 func (elsewhere) Begin(context.Context, toolcall.BeginRequest) (*toolcall.Call, error) {
-	call := &toolcall.Call{State: message.ToolCallSubmitted}
+	call := &toolcall.Call{State: message.ToolCallSubmitted, Placement: toolcall.PlaceExternal, Attempt: toolcall.Attempt{Number: 1, Claim: "other"}}
 	return nil, &message.Error{Code: message.CodeSuperseded, Call: toolcall.ErrorCall(call)}
 }
 
@@ -191,7 +191,7 @@ func TestStopWhileAnotherGatewayRuns(t *testing.T) {
 		h := &held{g: g, peer: g.newPeer("bot", false, legacyNewest, []byte("{}"), nil), tool: &tool{up: ups[0], name: "lookup"}, changed: make(chan struct{}), wanted: true}
 		h.bind()
 		call := &toolcall.Call{State: message.ToolCallSubmitted}
-		if now := h.run(ctx, call); now != call || h.stop != nil {
+		if now := h.run(ctx, call); !now.Open() || now.Attempt.Claim != "other" || h.stop != nil {
 			t.Errorf("the call is %+v, its run %t", now, h.stop != nil)
 		}
 	})

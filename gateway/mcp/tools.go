@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,8 @@ func hashOf(definition []byte) string {
 	return message.Digest(canonical)
 }
 
+var errSlow = fmt.Errorf("the MCP server did not list its tools within %s", connectTime)
+
 // maxNameBytes bounds the name of a tool, as the protocol does.
 const maxNameBytes = 128
 
@@ -51,6 +54,8 @@ func (l *link) readTools(ctx context.Context, again bool) (*toolList, error) {
 	if list != nil && !again && time.Now().Before(list.until) {
 		return list, nil
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTime, errSlow) // a call waits for it before it is held
+	defer cancel()
 	items, last, err := l.listPages(ctx, "tools/list", "tools")
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -56,6 +57,7 @@ type link struct {
 	mu      sync.Mutex // guards the rest
 	next    int64
 	pending map[string]*waiting
+	notices int // notifications to which the server sent no response, as is right
 	dead    error
 	tools   *toolList
 	asks    int                // requests of the server that have no answer
@@ -203,8 +205,10 @@ func (l *link) call(ctx context.Context, method string, params object, w *waitin
 	select {
 	case f := <-w.reply:
 		switch {
-		case f == nil || f.fault == nil && f.result == nil:
+		case f == nil:
 			return nil, errLost
+		case f.err != nil:
+			return nil, fmt.Errorf("%w: %w", errLost, f.err)
 		case f.fault != nil:
 			return nil, readError(f.fault)
 		}
@@ -227,6 +231,9 @@ func (l *link) notify(ctx context.Context, method string, params object) error {
 	if params != nil {
 		f.params = params.bytes()
 	}
+	l.mu.Lock()
+	l.notices++
+	l.mu.Unlock()
 	return l.wire.send(ctx, f, nil)
 }
 
@@ -255,7 +262,9 @@ func (l *link) receive(f *frame, of *waiting) {
 		l.mu.Lock()
 		w := l.pending[string(f.id)]
 		l.mu.Unlock()
-		if w != nil {
+		if w == nil || of != nil && of != w {
+			l.endUnanswered(f, of)
+		} else {
 			offer(w.reply, f)
 		}
 		return
@@ -297,6 +306,37 @@ func (l *link) receive(f *frame, of *waiting) {
 	l.peer.fromUpstream(l, f)
 }
 
+// endUnanswered ends the requests for which a response may be meant that has no id of theirs. A late or
+// repeated response ends nothing, and neither does one to a notification.
+func (l *link) endUnanswered(f *frame, of *waiting) {
+	if f.err == nil {
+		f.err = fmt.Errorf("it sent a response with the id %s, which is not that of the request", cmp.Or(string(f.id), "null"))
+		if f.fault != nil {
+			f.err = fmt.Errorf("%w: %v", f.err, readError(f.fault)) //nolint:errorlint // it is not the answer to a request
+		}
+	}
+	l.log.Warn("the MCP server sent a response that no request waits for", "error", f.err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, _ := strconv.ParseInt(string(f.id), 10, 64) // any other id is 0, which no request has
+	switch {
+	case of != nil: // on the stream of this request
+		offer(of.reply, f)
+	case n >= 1 && n <= l.next:
+	case f.id == nil && l.notices > 0 && (f.result != nil || f.fault != nil && readError(f.fault).code != codeParse): // some servers answer them
+		l.notices--
+	default:
+		l.offerAll(f)
+	}
+}
+
+// offerAll gives a response to every waiting request. The caller holds the lock.
+func (l *link) offerAll(f *frame) {
+	for _, w := range l.pending {
+		offer(w.reply, f)
+	}
+}
+
 // only returns the one request with a listener, or nil if there are several or none.
 func (l *link) only() (found *waiting) {
 	l.mu.Lock()
@@ -320,9 +360,7 @@ func (l *link) fail(err error) {
 	if l.dead == nil {
 		l.dead = err
 	}
-	for _, w := range l.pending {
-		offer(w.reply, nil)
-	}
+	l.offerAll(nil)
 }
 
 func (l *link) deadError() error {
