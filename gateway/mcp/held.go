@@ -337,6 +337,9 @@ func (h *held) callPatiently(ctx context.Context, l *link, params object, w *wai
 	if h.tool.up.URL != "" && l.modern { // there the disconnect is the cancellation
 		return l.call(ctx, "tools/call", params, w)
 	}
+	if ctx.Err() != nil {
+		return nil, errors.Join(errNotSent, context.Cause(ctx))
+	}
 	type reply struct {
 		result json.RawMessage
 		err    error
@@ -353,11 +356,17 @@ func (h *held) callPatiently(ctx context.Context, l *link, params object, w *wai
 		return r.result, r.err
 	case <-ctx.Done():
 	}
-	go func() { // a server need not read it
-		late, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
-		defer end()
-		_ = l.notify(late, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
-	}()
+	l.mu.Lock()
+	id := w.id
+	w.told = id != nil // else the request is not sent yet, and call tells the server
+	l.mu.Unlock()
+	if id != nil {
+		go func() { // a server need not read it
+			late, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+			defer end()
+			_ = l.notify(late, "notifications/cancelled", object{{Name: "requestId", Value: id}}) // the server may be gone
+		}()
+	}
 	if errors.Is(context.Cause(ctx), errEnded) {
 		return nil, errEnded // a result no longer counts
 	}

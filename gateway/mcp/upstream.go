@@ -74,6 +74,7 @@ type waiting struct {
 	extra map[string]string
 	reply chan *frame
 	acked chan struct{} // of a subscription: closed when the server follows it
+	told  bool          // the server was told that it is cancelled; the link's mutex guards it
 }
 
 // probeTime bounds the wait for the answer of a server of unknown era.
@@ -214,7 +215,10 @@ func (l *link) call(ctx context.Context, method string, params object, w *waitin
 		}
 		return f.result, nil
 	case <-ctx.Done():
-		if method != "initialize" {
+		l.mu.Lock()
+		told := w.told
+		l.mu.Unlock()
+		if method != "initialize" && !told {
 			cancel, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer stop()
 			_ = l.notify(cancel, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
