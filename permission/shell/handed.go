@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -134,9 +135,77 @@ func (t textFinder) checkSetting(w Word, offset int) {
 	if strings.HasPrefix(name, "TF_CLI_ARGS") {
 		t.addUnclear(CodeAssignment, offset, name+" gives terraform further arguments")
 	}
+	if name == "TAR_OPTIONS" && slices.ContainsFunc(strings.Fields(value), leadsToShell) {
+		t.addUnclear(CodeAssignment, offset, name+" gives what tar reads to a shell")
+	}
 	if strings.HasPrefix(name, "GIT_CONFIG") && name != "GIT_CONFIG_NOSYSTEM" && value != "/dev/null" {
 		t.addUnclear(CodeAssignment, offset, name+" sets what git runs")
 	}
+}
+
+// setsFile reports whether NAME=value names one of the files, also among options as in
+// NODE_OPTIONS='--require ./s', or a folder of them from which programs load code, or sets the folders
+// in which programs are looked for.
+func (c *Command) setsFile(assign string, files map[string]bool) bool {
+	name, value, _ := strings.Cut(assign, "=")
+	if name == "PATH" || name == "PATH+" {
+		return true
+	}
+	var own map[string]bool // without the marks: CI=1 names no file of an archive
+	for f := range files {
+		if f >= "\x20" && strings.Contains(value, stem(f)) {
+			if own == nil {
+				own = map[string]bool{}
+			}
+			own[f] = true
+		}
+	}
+	folders := foldersOf.MatchString(name)
+	if own == nil && !folders && !files[anyFile] {
+		return false
+	}
+	tokens := strings.FieldsFunc(value, func(r rune) bool { return notInName(r) || strings.ContainsRune("|@$[]`\\", r) })
+	for i, token := range tokens {
+		w := Word{Text: token, Fixed: true}
+		if len(own) > 0 && (i == maxTokens || w.namesFile(own)) {
+			return true
+		}
+		if files[anyFile] && loadsNamed.MatchString(name) && strings.Contains(token, "/") && w.namesFile(files) {
+			return true
+		}
+	}
+	return folders && holdsCode(strings.FieldsFunc(value, notInName), files, anyOfFolder.MatchString(name))
+}
+
+// maxTokens bounds the words of a value that are compared with files.
+const maxTokens = 256
+
+// stem returns the name of a file as a program may load it, without folder and extension.
+func stem(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
+
+// loadsNamed matches variables with the name of a program or of a file that programs load, foldersOf
+// those with folders of such files, and anyOfFolder those of folders in which each file may run.
+var (
+	loadsNamed  = regexp.MustCompile(`^(?:LD_|DYLD_|GIT_|LESS|BASH_ENV$|ENV$)|(?:OPTS?|OPTIONS|FLAGS|EDITOR|PAGER|VISUAL|STARTUP|WRAPPER|SHELL)$`)
+	foldersOf   = regexp.MustCompile(`(?:PATH|LIB|HOME|DIR)$`)
+	anyOfFolder = regexp.MustCompile(`^GIT_|^(?:XDG_CONFIG|CURL)_HOME$`)
+)
+
+// holdsCode reports whether one of the files is in one of the folders, or below it, and may be loaded
+// from there.
+func holdsCode(folders []string, files map[string]bool, each bool) bool {
+	for f := range files {
+		if f < "\x20" || !each && !modules[path.Ext(f)] && !strings.Contains(path.Base(f), ".so") {
+			continue
+		}
+		for _, folder := range folders[:min(len(folders), maxTokens)] {
+			folder = path.Clean(folder)
+			if folder == "." && !path.IsAbs(f) || strings.HasPrefix(f, folder+"/") || strings.HasPrefix(folder, "$") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // readOptions lets deny and ask rules see the programs that options name:
@@ -171,6 +240,9 @@ func (t textFinder) readOptions(cmd Command) {
 			return
 		}
 		t.readNamedOption(w.Text, cmd.Argv[i+1:])
+		if name == "tar" && slices.ContainsFunc(cmd.Argv[i:min(i+2, len(cmd.Argv))], func(w Word) bool { return leadsToShell(w.Text) }) { // --to-command=sh
+			t.addUnclear(CodeExpansion, cmd.Offset, "tar gives what it reads to a shell")
+		}
 	}
 	if name == "tar" && len(cmd.Argv) > 1 && cmd.Argv[1].Text != "" && cmd.Argv[1].Text[0] != '-' && strings.ContainsAny(cmd.Argv[1].Text, "IF") {
 		for _, w := range cmd.Argv[2:min(len(cmd.Argv), 6)] { // tar cIf 'rm x' a.tar
@@ -252,95 +324,6 @@ func (e *entry) usedEntries(args []Word) []*entry {
 
 // gitValues are options before git's sub-command that take the next word as their value.
 const gitValues = "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"
-
-// GitCommand returns the sub-command of git and what follows it, of all arguments of git.
-func GitCommand(args []Word) []Word {
-	for len(args) > 0 && args[0].Fixed && strings.HasPrefix(args[0].Text, "-") {
-		if isListed(gitValues, args[0].Text) && len(args) > 1 {
-			args = args[1:]
-		}
-		args = args[1:]
-	}
-	return args
-}
-
-// readGit checks what git is told to run: aliases and settings on the command line, and
-// sub-commands such as bisect, whose arguments are commands.
-func (r runFinder) readGit(cmd Command) {
-	args := cmd.Argv[1:]
-	sub := len(args) - len(GitCommand(args))
-	for i, w := range args[:sub] {
-		switch {
-		case strings.HasPrefix(w.Text, "--config-env"):
-			r.addUnclear(CodeOption, cmd.Offset, "git takes a setting from a variable")
-		case i > 0 && args[i-1].Text == "-c":
-			textFinder(r).readGitSetting(cmd, w, args[min(sub+1, len(args)):])
-		}
-	}
-	if sub == len(args) {
-		return
-	}
-	if programs["git"].subs[args[sub].Text] == nil || !args[sub].Fixed {
-		if value, ok := r.work.aliases["alias."+strings.ToLower(args[sub].Text)]; ok {
-			textFinder(r).readGitSetting(cmd, value, args[sub+1:])
-		}
-		r.guessCommands(args[sub+1:])
-		return
-	}
-	for i, w := range args[sub+1:] {
-		if name := strings.ToLower(args[sub+i].Text); i > 0 && args[sub].Text == "config" && strings.HasPrefix(name, "alias.") { // alias.p push
-			w.Text = name + "=" + w.Text
-			r.work.setAlias(name, w)
-			textFinder(r).readGitSetting(cmd, w, nil)
-			continue
-		}
-		if i > 0 && args[sub].Text == "config" {
-			r.addFrom(cmd, pushOf(args[sub+i].Text, w.Text), "config")
-		}
-		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
-			textFinder(r).readHanded(address)
-		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'
-			textFinder(r).readHanded(strings.TrimLeft(w.Text, "!"))
-		}
-	}
-}
-
-// readGitSetting checks the value of git -c; rest are the arguments of the sub-command,
-// which may be an alias.
-func (t textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
-	key, value, _ := strings.Cut(w.Text, "=")
-	key = strings.ToLower(key)
-	switch text, shell := strings.CutPrefix(value, "!"); {
-	case !w.Fixed || strings.HasPrefix(key, "include"):
-		t.addUnclear(CodeOption, cmd.Offset, "git gets settings that are not known")
-	case strings.HasPrefix(key, "alias.") && !shell:
-		argv := []Word{{Text: "git", Fixed: true}}
-		for f := range strings.FieldsSeq(value) {
-			argv = append(argv, Word{Text: f, Fixed: true})
-		}
-		runFinder(t).addFrom(cmd, append(argv, rest...), "alias")
-	case strings.HasPrefix(key, "alias.") && len(rest) > 0:
-		t.readHanded(text + " " + (&Command{Argv: rest}).String())
-	default:
-		runFinder(t).addFrom(cmd, pushOf(key, value), "-c")
-		t.readHanded(text)
-	}
-}
-
-// pushOf returns the push that a setting stands for: of remote.origin.push +main, git push origin
-// +main; nil for other settings.
-func pushOf(key, value string) []Word {
-	remote, ok := strings.CutPrefix(key, "remote.")
-	name, pushes := strings.CutSuffix(remote, ".push")
-	mirrored, mirrors := strings.CutSuffix(remote, ".mirror")
-	switch {
-	case ok && pushes:
-		return fixedWords([]string{"git", "push", name, value})
-	case ok && mirrors:
-		return fixedWords([]string{"git", "push", mirrored, "--mirror"})
-	}
-	return nil
-}
 
 // checkGlued checks texts for shells that follow the letter of their option in the same
 // word: script -qc'rm x'.
@@ -425,7 +408,7 @@ func readsCode(name string, args []Word) bool {
 		}
 	}
 	switch {
-	case schedules[name], readsCommands[name]:
+	case schedules[name], readsCommands[name], admits[name]:
 		return true
 	case name == "ssh":
 		return files <= 1

@@ -413,7 +413,10 @@ var (
 		"tex latex pdftex pdflatex xetex xelatex luatex lualatex groff troff nroff soelim pandoc asciidoctor rst2html dot neato gs ghostscript ps2pdf cmake ninja xmllint xsltproc xmlstarlet " +
 		"sass lessc stylus esbuild plantuml lilypond povray openscad ffmpeg convert magick inkscape rsvg-convert wkhtmltopdf weasyprint protoc flex bison")
 	// connects are programs that can feed what arrives over a network into another.
-	connects = setOf("nc ncat netcat socat websocat websocketd tcpserver ttyd gotty shell2http telnetd inetd xinetd")
+	connects = setOf("nc ncat netcat socat websocat websocketd tcpserver ttyd gotty shell2http telnetd in.telnetd " +
+		"cryptcat sbd tcpclient tcpsvd udpsvd s6-tcpserver systemd-socket-activate upterm tmate sshx sshd dropbear inetd xinetd")
+	// admits are those that give a shell to people elsewhere without being told to.
+	admits = setOf("tmate sshx sshd dropbear inetd xinetd")
 	// changesShell are builtins that can change what the rest of the line does, and
 	// builtins that run their arguments as a text.
 	changesShell = setOf("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +

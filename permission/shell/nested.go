@@ -236,6 +236,8 @@ type work struct {
 	inners map[textKey]*Line // nested texts that were read before
 	// aliases are what the text sets as aliases of the shell, by name, and of git, by alias.NAME.
 	aliases map[string]Word
+	// unpacks says that the text names variables that may make xz a.xz unpack.
+	unpacks bool
 	// steps counts the work done: bytes parsed or split into words, and words and
 	// commands looked at.
 	steps int

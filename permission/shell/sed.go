@@ -298,3 +298,38 @@ func addBackup(file, suffix string, targets map[string]bool) {
 		targets[path.Clean(file+suffix)] = true
 	}
 }
+
+// withoutScripts returns arguments of sed without scripts that write no file: the first word without a
+// dash, or those after -e.
+func withoutScripts(words []Word) (rest []Word) {
+	given := false
+	for _, w := range words {
+		if strings.HasPrefix(w.Text, "-f") || strings.HasPrefix(w.Text, "--f") {
+			return words
+		}
+		given = given || strings.HasPrefix(w.Text, "--e") || w.Text == "-e" || isCluster(w.Text) && strings.Contains(w.Text, "e")
+	}
+	seen := given
+	for i, w := range words {
+		script := given && i > 0 && isListed("-e -ne --expression", words[i-1].Text)
+		if !seen && w.Text != "" && w.Text[0] != '-' { // not the '' of sed -i '' on macOS
+			script, seen = true, true
+		}
+		if !script || !plainSed(w.Text) {
+			rest = append(rest, w)
+		}
+	}
+	return rest
+}
+
+// addSedWrites adds the files that scripts of sed write, as in 1wfile, and reports whether there are any.
+func addSedWrites(words []Word, targets map[string]bool) (writes bool) {
+	for _, w := range words {
+		for _, m := range sedWrites.FindAllStringSubmatch(w.Text, maxTargets) {
+			targets[path.Clean(m[1])], writes = true, true
+		}
+	}
+	return writes
+}
+
+var sedWrites = regexp.MustCompile(`(?:^|[;{}/0-9$gpIMm \t\n])[wW][ \t]*([^ \t\n;}]+)`)

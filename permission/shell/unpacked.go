@@ -51,6 +51,13 @@ func (c *Command) packs() bool {
 		!slices.ContainsFunc(c.Argv, func(w Word) bool { return !w.Fixed })
 }
 
+// packSettings matches the names of variables that give a compressor or tar further options, and unquote
+// joins such a name if it is written in parts.
+var (
+	packSettings = regexp.MustCompile(`XZ_|GZIP|BZIP|TAR_OPT|ZSTD_|LZOP`)
+	unquote      = strings.NewReplacer(`"`, "", `'`, "", `\`, "")
+)
+
 // fetches reports whether the command saves files whose names it does not have.
 func (c *Command) fetches() bool {
 	name, ok := c.program()
@@ -146,7 +153,14 @@ func namesArchive(words []Word, files map[string]bool) bool {
 
 func addUnpacked(words []Word, files map[string]bool) {
 	files[anyFile] = true
-	for _, w := range words {
+	for i, w := range words {
+		if _, value, _ := strings.Cut(w.Text, "="); i > 0 || value != "" { // gh release download -O bin/x
+			for _, file := range []string{w.Text, value, w.Text[min(2, len(w.Text)):]} {
+				if strings.Contains(file, "/") {
+					files[path.Clean(file)] = true
+				}
+			}
+		}
 		if unpacksAway.MatchString(w.Text) || !w.Fixed {
 			files[anyPlace] = true
 		}

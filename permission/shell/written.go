@@ -16,6 +16,7 @@ import (
 // checkWritten looks, in one text, for files that it writes and runs: any word that it
 // prints may begin a command.
 func (f fileFinder) checkWritten(stmts []*syntax.Stmt) {
+	f.work.unpacks = f.work.unpacks || packSettings.MatchString(unquote.Replace(f.text))
 	targets, known := f.writtenFiles(stmts)
 	redirected := maps.Clone(targets)
 	commands := slices.Concat(f.line.Commands, f.line.Nested)
@@ -189,7 +190,7 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 	}
 	words := c.Argv[1:]
 	opens := unpackers[name] || decompressors[name]
-	packed := opens && c.packs()
+	packed := opens && !f.work.unpacks && c.packs()
 	if c.fetches() || opens && !packed && (unpackers[name] && c.piped || namesArchive(words, targets)) {
 		addUnpacked(words, targets)
 		for _, mark := range []string{anyProject, anyRepo} {
@@ -207,6 +208,17 @@ func (f fileFinder) addSaved(c *Command, targets map[string]bool) bool {
 // addNamed adds the files that a command saves by names that it has.
 func (f fileFinder) addNamed(c *Command, name string, targets map[string]bool) (known bool) {
 	words := c.Argv[1:]
+	suffix, writes := "", false
+	if readsScript[name] {
+		suffix = backupSuffix(words)
+		if i := indexWord(words, "-i"); i >= 0 && i+1 < len(words) && !strings.Contains(words[i+1].Text, "/") { // sed -i .bak on macOS
+			suffix = words[i+1].Text
+		}
+	}
+	if name == "sed" || name == "gsed" {
+		words = withoutScripts(words)
+		writes = addSedWrites(words, targets)
+	}
 	switch {
 	case copies[name] && !slices.ContainsFunc(words, func(w Word) bool { return isDevice(w.Text) || strings.Contains(w.Text, ":") }):
 		f.addCopies(words, targets)
@@ -214,20 +226,17 @@ func (f fileFinder) addNamed(c *Command, name string, targets map[string]bool) (
 	case interpreters[name] && !readsScript[name]:
 		return f.addCoded(slices.Concat(words, c.input, c.heard), targets)
 	case !savers[name] && !copies[name] && !holdsWord(words[:min(len(words), 2)], "cp"), readsScript[name] && !slices.ContainsFunc(words, func(w Word) bool { return scriptWrites.MatchString(w.Text) }):
-		return true
-	}
-	suffix := ""
-	if readsScript[name] {
-		suffix = backupSuffix(words)
-		if i := indexWord(words, "-i"); i >= 0 && i+1 < len(words) && !strings.Contains(words[i+1].Text, "/") { // sed -i .bak on macOS
-			suffix = words[i+1].Text
-		}
+		return !writes
 	}
 	for _, w := range words {
 		if !w.Fixed || w.Text == "" {
 			continue
 		}
-		for _, token := range append(strings.FieldsFunc(w.Text, notInName), w.Text[min(2, len(w.Text)):]) {
+		tokens := strings.FieldsFunc(w.Text, notInName)
+		for at := 2; isCluster(w.Text) && at < min(len(w.Text), 6); at++ { // -sofile
+			tokens = append(tokens, w.Text[at:])
+		}
+		for _, token := range tokens {
 			if token != "" {
 				targets[path.Clean(token)] = true
 			}
@@ -354,13 +363,6 @@ func isInstalled(program string, files map[string]bool) bool {
 
 var binFolder = regexp.MustCompile(`(?:^|/)\.?s?bin/[^/]+$`)
 
-// setsFile reports whether NAME=value names one of the files, or sets the folders in
-// which programs are looked for.
-func (c *Command) setsFile(assign string, files map[string]bool) bool {
-	name, value, _ := strings.Cut(assign, "=")
-	return name == "PATH" || name == "PATH+" || value != "" && files[path.Clean(strings.Trim(value, `"'`))]
-}
-
 // namesFile reports whether an argument names one of the files: directly, after = or an
 // option letter, or as a module of a program.
 func (w Word) namesFile(files map[string]bool) bool {
@@ -382,23 +384,29 @@ func (w Word) namesFile(files map[string]bool) bool {
 }
 
 // startsFile reports whether code of a program may run one of the files, which it names:
-// os.system("sh s"). A file called s.json is data if the code only reads it.
+// os.system("sh s"). A file called s.json or s.csv is data if the code only reads it.
 func (w Word) startsFile(program string, files map[string]bool) bool {
 	if !loadsCode.MatchString(w.Text) || onlyReplaces.MatchString(w.Text) {
 		return false
 	}
 	code := w.Text
-	if program == "node" || program == "nodejs" {
-		code = readsJSON.ReplaceAllString(code, "")
+	if reads := onlyReads[program]; reads != nil {
+		code = reads.ReplaceAllString(code, "")
 	}
 	runs := loadsCode.MatchString(code)
 	return slices.ContainsFunc(strings.FieldsFunc(w.Text, notInName), func(name string) bool {
-		return (runs || path.Ext(name) != ".json") && isAmong(files, name)
+		return (runs || !dataFile.MatchString(name)) && isAmong(files, name)
 	})
 }
 
-// readsJSON matches what only reads in JavaScript: data, and modules that start no programs.
-var readsJSON = regexp.MustCompile(`\brequire\s*\(\s*["'](?:[^"']*\.json|(?:node:)?(?:fs|path|util))["']`)
+// onlyReads match what only reads, by program: data, and modules that start no programs.
+var onlyReads = map[string]*regexp.Regexp{"node": nodeReads, "nodejs": nodeReads, "ruby": rubyReads}
+
+var (
+	nodeReads = regexp.MustCompile(`\brequire\s*\(\s*["'](?:[^"']*\.json|(?:node:)?(?:fs|path|util))["']`)
+	rubyReads = regexp.MustCompile(`\brequire[\s(]\s*["'](?:json|csv|set|time|date|pp|bigdecimal|digest|stringio)["']`)
+	dataFile  = regexp.MustCompile(`\.(?:json|csv|tsv|txt|log|md)$`)
+)
 
 // loadsCode matches what runs a file, or its text, in code, also with the pipes of awk and perl, which
 // takes the argument 'sh s|' for a command.
