@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // The palette opens pages and finds calls; g and a letter open a page.
@@ -47,6 +49,35 @@ func TestPhone(t *testing.T) {
 	b.until(`location.pathname === "/standing" && !document.querySelector("#rail").matches(":popover-open")`)
 	w.A.Ask("s1", "r1", "c1")
 	b.until(`document.querySelector("#dock .count").textContent === "(1 open)"`)
+}
+
+// Live updates leave the focus where it is: on the same link, on the button of the same row, and on the
+// row that took the place of one that is gone.
+func TestFocusStays(t *testing.T) {
+	w := portal(t)
+	b := open(t, w, gatewaytest.Ann)
+	focus := func(selector string) {
+		t.Helper()
+		b.until(fmt.Sprintf(`document.querySelector(%q)`, selector))
+		eval[bool](b, fmt.Sprintf(`(window.was = document.querySelector(%q), window.was.focus(), true)`, selector))
+	}
+	b.goTo("/")
+	focus(`#waiting tbody a[href*="call-17"]`)
+	k := w.A.ProposeAs("other-bot", "other", "r1", "c1", "refund", `{"order_id":"o-1","amount_cents":9900,"currency":"EUR","reason":"x"}`).Key
+	b.until(`!window.was.isConnected && document.activeElement.href === window.was.href`)
+	b.goTo("/standing")
+	b.click(".confirm summary")
+	focus(".confirm button")
+	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove, Remember: &toolcall.StandingTerms{Scope: toolcall.ScopeAgent, Uses: 20}})
+	b.until(`!window.was.isConnected && document.querySelectorAll(".standing_approval").length === 2 && document.activeElement.closest(".confirm")?.id === window.was.closest(".confirm").id`)
+	b.goTo("/inbox")
+	focus(`.rows li:nth-child(2) .row`)
+	gone := openOf(w, "refund")[1]
+	w.A.Reject(gatewaytest.Bob, gone, "no")
+	b.until(`!window.was.isConnected && document.activeElement === document.querySelector(".rows li:nth-child(2) .row")`)
+	focus(`.rows li:nth-child(2) .pick`)
+	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: openOf(w, "deploy_service")[0], Kind: toolcall.ResponseDelegate, To: gatewaytest.Ann})
+	b.until(`!window.was.isConnected && document.activeElement.id === "" && document.activeElement.closest("li").id === window.was.closest("li").id`)
 }
 
 // overlapping returns the names of tools that do not fit into their cell.

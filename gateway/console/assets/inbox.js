@@ -1,7 +1,7 @@
 // The list of the inbox: a changed call costs its row, rows can be selected, and new
 // requests can be reported by the desktop.
 
-import { exchange, forget, keep, made, piece } from './page.js';
+import { exchange, forget, keep, keepFocus, made, piece } from './page.js';
 
 const $ = (id) => document.getElementById(id);
 const rows = () => document.querySelector('.rows');
@@ -34,7 +34,7 @@ async function update() {
   running = true;
   try {
     const part = await read([...calls.values()], new URLSearchParams(location.search));
-    if (here === location.href && !apply(part, calls)) hooks.reload();
+    keepFocus(() => { if (here === location.href && !apply(part, calls)) hooks.reload(); });
   } catch {
     hooks.reload();
   }

@@ -48,10 +48,33 @@ export function around(doc) {
   document.title = (open.exec(doc.title)?.[0] ?? '') + document.title.replace(open, '');
 }
 
+// What the Tab key reaches, and what tells one of them from others next to it.
+const stops = 'a[href], button, input, select, textarea, summary, [tabindex]';
+const mark = (el) => [el.tagName, ...['href', 'name', 'value', 'aria-label'].map((k) => el.getAttribute(k))].join(' ');
+
+/**
+ * Makes a change that does not lose the focus: the same link or field has it again. If a link
+ * is gone, the one in its place has it. A button never takes the place of another.
+ */
+export function keepFocus(change) {
+  const el = document.activeElement, home = el?.closest('[id]'), region = el?.closest('[data-region], #main');
+  const twins = () => [...$(home.id)?.querySelectorAll(stops) ?? []].filter((e) => mark(e) === mark(el));
+  const links = () => [...$(region.id)?.querySelectorAll(region.id === 'rows-box' ? '.row' : 'a[href]') ?? []];
+  const nth = home && twins().indexOf(el), place = region ? links().indexOf(el.closest('li')?.querySelector('.row') ?? el) : -1;
+  change();
+  if (!home || document.activeElement !== document.body) return;
+  const same = home === el ? $(el.id) : twins()[nth];
+  const near = place < 0 ? $(region?.id)?.querySelector('[tabindex="-1"]') : links()[Math.min(place, links().length - 1)];
+  (same ?? near ?? $('title') ?? $('main'))?.focus({ preventScroll: true });
+}
+
 /** Updates the open page to another one. */
 export function show(doc, asked = false) {
   fresh = asked;
-  const focused = document.activeElement?.id;
+  keepFocus(() => update(doc, asked));
+}
+
+function update(doc, asked) {
   document.title = doc.title;
   document.body.dataset.nav = doc.body.dataset.nav ?? '';
   for (const id of ['rail', 'dock']) exchangeAll($(id), doc.getElementById(id));
@@ -76,7 +99,6 @@ export function show(doc, asked = false) {
     window.scrollTo(0, 0);
     remember();
   }
-  if (focused && document.activeElement?.id !== focused) $(focused)?.focus({ preventScroll: true });
 }
 
 // A person may be typing in the filter: a form with the focus is not updated.
