@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
@@ -400,7 +399,7 @@ func stateOf(c *toolcall.Call) state {
 	case toolcall.PhaseWaiting:
 	}
 	word := string(c.Phase())
-	return state{strings.ToUpper(word[:1]) + word[1:], tone}
+	return state{capitalize(word), tone}
 }
 
 func blockedText(c *toolcall.Call) string {
@@ -408,7 +407,7 @@ func blockedText(c *toolcall.Call) string {
 	if why == "" || c.BlockedReason != "" {
 		return why
 	}
-	why = strings.ToUpper(why[:1]) + why[1:] + "."
+	why = capitalize(why) + "."
 	if c.Blocked == toolcall.BlockedReturned {
 		why += " Correct the worker, then resolve the call."
 	}

@@ -452,13 +452,19 @@ func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {
 	return k, k.Validate()
 }
 
-// sentence capitalizes a text and ends it with a period.
-func sentence(s string) string {
+func capitalize(s string) string {
 	first, n := utf8.DecodeRuneInString(s)
 	if n == 0 {
 		return s
 	}
-	s = string(unicode.ToUpper(first)) + s[n:]
+	return string(unicode.ToUpper(first)) + s[n:]
+}
+
+// sentence capitalizes a text and ends it with a period.
+func sentence(s string) string {
+	if s = capitalize(s); s == "" {
+		return s
+	}
 	if strings.ContainsAny(s[len(s)-1:], ".!?:") {
 		return s
 	}

@@ -51,6 +51,18 @@ func TestPhone(t *testing.T) {
 	b.until(`document.querySelector("#dock .count").textContent === "(1 open)"`)
 }
 
+// A form says which call it is for, also where the title of the page is off the screen.
+func TestFormNamesItsCall(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.do(chromedp.EmulateViewport(390, 844))
+	k := openOf(w, "refund")[0]
+	for _, do := range []string{"approve", "edit", "reject", "respond", "delegate", "skip", "interrupt"} {
+		b.goTo(callPath(k) + "&do=" + do)
+		b.until(`document.querySelector("#panel-call").innerText === document.querySelector("#title").innerText`)
+	}
+}
+
 // Live updates leave the focus where it is: on the same link, on the button of the same row, and on the
 // row that took the place of one that is gone.
 func TestFocusStays(t *testing.T) {

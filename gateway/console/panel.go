@@ -76,6 +76,19 @@ type panel struct {
 	Back    string // the page without the form
 }
 
+// Heading is the heading of the form.
+func (p *panel) Heading() string {
+	switch p.Do {
+	case doEdit:
+		return "Edit and approve"
+	case doResolve, doRevoke:
+		return capitalize(p.Do) + " the call"
+	case doInterrupt:
+		return "Interrupt the reply"
+	}
+	return capitalize(p.Do)
+}
+
 // ruleChoice is a rule that a standing approval can contain.
 type ruleChoice struct {
 	Index   int
