@@ -51,6 +51,37 @@ func TestPhone(t *testing.T) {
 	b.until(`document.querySelector("#dock .count").textContent === "(1 open)"`)
 }
 
+// small returns what a finger hits badly: what is less than 44 pixels high or wide, except links within a
+// sentence and cells of a chart that has more columns than a phone has room for.
+const small = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")].filter((e) => {
+	if (e.matches(".skip, .visually-hidden") || !e.checkVisibility() || getComputedStyle(e).display === "inline") return false;
+	const r = (e.closest("label.check") ?? e).getBoundingClientRect();
+	return r.width < 43.5 && !e.closest(".heat") || r.height < 43.5;
+}).map((e) => e.tagName + "#" + e.id + "." + e.className + " " + e.textContent.trim().slice(0, 30) + " " + Math.round(e.offsetWidth) + "x" + Math.round(e.offsetHeight))`
+
+// Fingers hit every target of every page, and no page scrolls sideways.
+func TestTouch(t *testing.T) {
+	w := portal(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	paths := []string{callPath(openOf(w, "refund")[0]), callPath(openOf(w, "Bash")[0]) + "&do=approve", "/inbox?show=done", "/find?q=refund", "/policy?view=shadow", "/policy?view=versions"}
+	for _, p := range looks {
+		if p.who != "" && p.name != "docs" && p.name != "error" {
+			paths = append(paths, lookPath(w, p.path))
+		}
+	}
+	for _, path := range paths {
+		b.goTo(path)
+		b.shot(strings.NewReplacer("/", "-", "?", "-", "&", "-").Replace(path))
+		if found := eval[[]string](b, small); len(found) > 0 {
+			t.Errorf("%s: small targets: %q", path, found)
+		}
+		if wide := eval[bool](b, `document.documentElement.scrollWidth > innerWidth || [...document.querySelectorAll(".scroll")].filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth).length > 0`); wide {
+			t.Errorf("%s is wider than the screen", path)
+		}
+	}
+}
+
 // A form says which call it is for, also where the title of the page is off the screen.
 func TestFormNamesItsCall(t *testing.T) {
 	w := seeded(t)
