@@ -410,7 +410,7 @@ func TestSeededInbox(t *testing.T) {
 	b.see("Resolve the call")
 }
 
-// What a person unfolds in the diff of an edit stays unfolded while they type.
+// What a person unfolds in the diff of an edit stays unfolded while they type, and nothing else unfolds.
 func TestEditStaysUnfolded(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -422,6 +422,13 @@ func TestEditStaysUnfolded(t *testing.T) {
 	b.until(`document.querySelector("#verdict .faults")`)
 	b.write("#input", hosts+`3}`)
 	b.until(`document.querySelector("#verdict").textContent.includes("3") && document.querySelector("#verdict details").open`)
+	last := strings.TrimPrefix(strings.Replace(hosts, `"version":`, `"last":`, 1), "{")
+	b.goTo(callPath(w.A.Propose("s1", "r1", "c2", gatewaytest.Ship, hosts+`1,`+strings.ReplaceAll(last, "hosts", "more")+`1}`).Key) + "&do=edit")
+	text := eval[string](b, `document.querySelector("#input").value`)
+	b.write("#input", strings.Replace(text, `"version": 1`, `"version": 2`, 1))
+	b.click(`#verdict details:last-of-type summary`)
+	b.write("#input", strings.Replace(strings.Replace(text, `"version": 1`, `"version": 2`, 1), strings.Repeat("    \"web\",\n", 15), strings.Repeat("    \"web\",\n", 7)+"    \"new\",\n"+strings.Repeat("    \"web\",\n", 8), 1))
+	b.until(`[...document.querySelectorAll("#verdict details")].map((d) => d.open).join() === "false,false,true"`)
 }
 
 // A request of a sub-agent says for which agent it asks, and links to the call that started it and to

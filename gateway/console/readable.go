@@ -262,10 +262,12 @@ type folded struct {
 	Left        int // number of lines in More
 }
 
-// hunk is consecutive lines of a diff. Same are unchanged lines that a page folds.
+// hunk is consecutive lines of a diff. Same are unchanged lines that a page folds. They are the lines
+// From to To of the text before the change: an edit elsewhere moves neither.
 type hunk struct {
-	Same  bool
-	Lines []change
+	Same     bool
+	Lines    []change
+	From, To int
 }
 
 func foldDiff(diff []change) folded {
@@ -289,7 +291,7 @@ func foldDiff(diff []change) folded {
 			n = 0
 		}
 		if n > 0 {
-			out.Shown = append(out.Shown, hunk{h.Same, h.Lines[:n]})
+			out.Shown = append(out.Shown, hunk{h.Same, h.Lines[:n], h.From, h.To})
 		}
 		if h.Lines = h.Lines[n:]; len(h.Lines) > 0 {
 			out.More, out.Left = append(out.More, h), out.Left+len(h.Lines)
@@ -313,12 +315,16 @@ func areNear(diff []change) []bool {
 
 func hunksOf(diff []change) (out []hunk) {
 	near := areNear(diff)
+	line := 1 // of the text before the change
 	for i := 0; i < len(diff); {
-		end := i + 1
-		for end < len(diff) && near[end] == near[i] {
-			end++
+		h := hunk{From: line}
+		end := i
+		for ; end < len(diff) && near[end] == near[i]; end++ {
+			if diff[end].Mark != "+" {
+				line++
+			}
 		}
-		h := hunk{!near[i] && end-i > nearLines, diff[i:end]}
+		h.Same, h.Lines, h.To = !near[i] && end-i > nearLines, diff[i:end], line-1
 		if last := len(out) - 1; last >= 0 && !h.Same && !out[last].Same {
 			out[last].Lines = diff[i-len(out[last].Lines) : end]
 		} else {

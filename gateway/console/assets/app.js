@@ -220,6 +220,9 @@ function checkLater(area) {
   checking = setTimeout(() => check(area), 200);
 }
 
+// What a fold of a diff has: lines of the arguments before the edit, or the end of a long diff.
+const linesOf = (fold) => (fold.dataset.lines ?? '0 0').split(' ').map(Number);
+
 // Has the server check edited arguments.
 async function check(area) {
   const text = area.value;
@@ -228,9 +231,12 @@ async function check(area) {
     if (area.value !== text || !res.ok) return;
     const verdict = $('verdict'), next = piece(await res.text());
     const folds = () => [...verdict.querySelectorAll('details')];
-    if (folds().length) verdict.unfolded = folds().map((d) => d.open); // stays, also behind JSON that is not complete yet
+    if (folds().length) verdict.unfolded = folds().filter((d) => d.open).map(linesOf); // stays, also behind JSON that is not complete yet
     verdict.replaceChildren(...next);
-    folds().forEach((d, i) => { d.open ||= Boolean(verdict.unfolded?.[i]); });
+    for (const d of folds()) {
+      const [from, to] = linesOf(d);
+      d.open ||= Boolean(verdict.unfolded?.some(([a, b]) => a <= to && from <= b));
+    }
   } catch { return; } // the stream reports a lost connection
   area.setAttribute('aria-invalid', document.querySelector('#verdict .faults') ? 'true' : 'false');
   guard();
