@@ -188,17 +188,24 @@ func TestTheShortestExpiryOfSeveralFiles(t *testing.T) {
 	}
 }
 
-// on_error of the file does not weaken a locked rule.
+// on_error of the file does not weaken a locked deny or ask rule, but its own on_error decides.
 func TestLockedRuleKeepsDenying(t *testing.T) {
-	b, err := permission.Load([]permission.File{{Name: "f", Data: []byte(`version: 1
+	for rule, want := range map[string]message.Behavior{
+		"behavior: deny":                "deny",
+		"behavior: ask":                 "deny",
+		"behavior: deny, on_error: ask": "ask",
+		"behavior: ask, on_error: ask":  "ask",
+	} {
+		b, err := permission.Load([]permission.File{{Name: "f", Data: []byte(`version: 1
 name: f
 defaults: {on_error: ask}
-rules: [{name: r, tool_name: t, behavior: deny, locked: true, when: args.missing == 1}]
+rules: [{name: r, tool_name: t, locked: true, when: args.missing == 1, ` + rule + `}]
 `)}}, permission.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := decide(b, permission.ModeBypass, `{}`); d.Behavior != "deny" {
-		t.Errorf("locked rule that fails: %s", d.Behavior)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := decide(b, permission.ModeBypass, `{}`); d.Behavior != want {
+			t.Errorf("a locked rule with %s that fails: %s, want %s", rule, d.Behavior, want)
+		}
 	}
 }

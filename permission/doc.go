@@ -94,8 +94,8 @@
 // input is not a JSON object within the limits or does not match the schema. Then:
 //
 //	rule or place                 effect
-//	deny rule                     counts as matched: denies if locked or on_error is deny, else asks
-//	ask rule                      counts as matched: asks; denies if on_error is deny
+//	deny or ask rule              counts as matched: denies if on_error is deny, or if the rule is
+//	                              locked and has no on_error of its own; else asks
 //	allow rule                    does not match, and the mode's fallback does not allow: asks
 //	a rule that hides arguments   hides them
 //	a term of the vocabulary      fails the rules that use it

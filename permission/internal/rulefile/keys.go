@@ -66,7 +66,7 @@ type Rule struct {
 	Denial       denialDoc        `key:"denial" doc:"What agents are also told when a call is denied by a deny or ask rule. Everything here reaches the model."`
 	Source       string           `key:"source" filled:"yes" doc:"Where the rule comes from; by default the file's name."`
 	OnError      string           `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule does if it cannot be evaluated."`
-	Locked       bool             `key:"locked" doc:"Lower layers cannot disable this deny or ask rule, and an error in it denies."`
+	Locked       bool             `key:"locked" doc:"Lower layers cannot disable this deny or ask rule, and an error in it denies unless it has on_error: ask."`
 	Enforcement  string           `key:"enforcement" words:"enforce,warn,audit" doc:"Whether the rule decides or only reports its matches."`
 	Approvers    approversDoc     `key:"approvers" doc:"Who can respond; by default any approver."`
 	Quorum       int              `key:"quorum" min:"1" doc:"How many distinct people must approve. One rejection ends the request."`
