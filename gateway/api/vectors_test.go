@@ -128,6 +128,8 @@ func TestVectorsCanonical(t *testing.T) {
 		{"negative integer that a double cannot hold", `-9007199254740993`},
 		{"integer that prints as another", `1152921504606846976`},
 		{"integer that a double holds and prints", `1152921504606847000`},
+		{"integers that print with an exponent", `[1000000000000000000000,-70000000000000000000000]`},
+		{"integer that prints as another with an exponent", `1000000000000000000001`},
 		{"number beyond doubles", `1e400`},
 		{"number that becomes zero", `1e-400`},
 		{"zero with an exponent", `0e400`},

@@ -183,7 +183,7 @@ def _number(value: int | float) -> str:
             + ("+" if power > 0 else "-")
             + str(abs(power))
         )
-    if isinstance(value, int) and abs(value) >= 2**53 and text != str(abs(value)):
+    if isinstance(value, int) and abs(value) >= 2**53 and stripped.ljust(point, "0") != str(abs(value)):
         raise ValueError("an integer cannot be represented exactly; send it as a text")
     return sign + text
 
