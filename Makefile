@@ -177,7 +177,7 @@ race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
 	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
 	@set -o pipefail; failed=; check() { echo "$$@"; "$$@" || failed=1; }; \
-	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; test="$(GO) test -vet=off -count=1 -timeout 15m"; \
+	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; test="$(GO) test -vet=off -count=1 -timeout 1h"; \
 	  single=$$(printf '%s\n' $(UNRACED_TESTS) | sed 's/.*://' | paste -sd '|'); \
 	  (failed=; check $$test -p 1 $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); [ -z "$$failed" ]) & others=$$!; \
 	  check env GORACE=atexit_sleep_ms=10 $$test $(RACE) -p $$(nproc) -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
