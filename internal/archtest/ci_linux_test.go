@@ -9,21 +9,28 @@ import (
 	"testing"
 )
 
-// A step that hangs, and a process that it leaves behind, end with the whole check.
-func TestCheckThatHangsEnds(t *testing.T) {
-	bin := t.TempDir()
-	for name, script := range map[string]string{
-		"go":   "#!/bin/sh\necho go version\n",
-		"make": "#!/bin/sh\nsleep 600 &\nexec sleep 600\n",
+// A step that hangs ends with the check, as does a process that a step left behind.
+func TestCheckLeavesNothingRunning(t *testing.T) {
+	for name, c := range map[string]struct {
+		step, limit, says string
+		code              int
+	}{
+		"a step hangs":                 {"sleep 600 & exec sleep 600", "0.5s", "sending signal TERM", 124},
+		"a failed step left a process": {"sleep 600 & echo failed; exit 2", "10m", "failed", 2},
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700); err != nil { //nolint:gosec // it is run
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), ".ci", "run"))
-	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CI_LIMIT=0.5s")
-	out, err := cmd.CombinedOutput() // it returns when no process is left that could write
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 124 || !strings.Contains(string(out), "sending signal TERM") {
-		t.Errorf("%v, want the exit code 124 of timeout\n%s", err, out)
+		t.Run(name, func(t *testing.T) {
+			bin := t.TempDir()
+			for program, script := range map[string]string{"go": "echo go version", "make": c.step} {
+				if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.CommandContext(t.Context(), filepath.Join(root(t), ".ci", "run"))
+			cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "CI_LIMIT="+c.limit)
+			out, err := cmd.CombinedOutput() // it returns when no process is left that could write
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != c.code || !strings.Contains(string(out), c.says) {
+				t.Errorf("%v, want exit status %d\n%s", err, c.code, out)
+			}
+		})
 	}
 }
