@@ -37,9 +37,9 @@ tools:
   - {name: transfer, placement: external}
   - {name: drop, placement: external}
   - {name: ship, placement: remote, input_schema: {type: object}}
-  - {name: job, placement: remote, lease: 2s, idempotent: true, input_schema: {type: object}}
+  - {name: job, placement: remote, lease: 6s, idempotent: true, input_schema: {type: object}}
   - {name: timed, placement: remote, timeout: 1m, input_schema: {type: object}}
-  - {name: brittle, placement: remote, lease: 2s, input_schema: {type: object}}
+  - {name: brittle, placement: remote, lease: 6s, input_schema: {type: object}}
   - {name: approved_job, placement: remote, input_schema: {type: object}}
 """
 ROLES = {

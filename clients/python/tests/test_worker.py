@@ -185,7 +185,7 @@ def test_each_slot_has_a_thread(server: Server, session: str) -> None:
         propose(server, of, "job", n=n)
     with working(server, server.client("wendy").tool(job), slots=8):
         calls = [await_end(server, of) for of in sessions]
-    assert [(c["result"]["output"], c["attempt"]["number"]) for c in calls] == [("ok", 1)] * 8
+    assert [(c["result"]["output"], c["begun"]) for c in calls] == [("ok", 1)] * 8
 
 
 def test_cancelled_run_does_not_begin(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_lost_heartbeats_do_not_delay_the_next_one(
     propose(server, session, "job")
     with working(server, server.client("wendy").tool(job)):
         call = await_end(server, session)
-    assert (call["result"]["output"], call["attempt"]["number"]) == ("true", 1)
+    assert (call["result"]["output"], call["begun"]) == ("true", 1)
 
 
 def test_tool_is_cancelled_once(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,7 +280,7 @@ def test_deadline_with_a_wrong_clock(server: Server, session: str, monkeypatch: 
     with working(server, AsyncClient(server.url, "x").tool(timed)):
         call = await_end(server, session)
     assert call["result"]["output"] == "ok"
-    assert call["attempt"]["number"] == 1
+    assert call["begun"] == 1
 
 
 @pytest.mark.parametrize("hours", [0, 24])
