@@ -37,11 +37,11 @@ tools:
   - {name: deploy, placement: external, concurrency_safe: true}
   - {name: pay, placement: external, concurrency_safe: true}
   - {name: drop, placement: external, concurrency_safe: true}
-  - {name: job, placement: remote, concurrency_safe: true, lease: 2s}
+  - {name: job, placement: remote, concurrency_safe: true, lease: 6s}
   - {name: ship, placement: remote, concurrency_safe: true}
   - {name: timed, placement: remote, timeout: 1m}
   - {name: slow, placement: remote, timeout: 60d}
-  - {name: frail, placement: remote, concurrency_safe: true, lease: 1500ms}
+  - {name: frail, placement: remote, concurrency_safe: true, lease: 6s}
 `;
 
 export type Name = "bot" | "robot" | "ann" | "bob" | "wendy";
