@@ -71,8 +71,8 @@ func (l *link) readTools(ctx context.Context, again bool) (*toolList, error) {
 		name := o.text("name")
 		_, valid := paramHeaders(o.get("inputSchema"), nil)
 		switch {
-		case name == "" || seen[name] || len(l.up.clientName(name)) > maxNameBytes || l.up.clientName(name) == waitTool:
-			l.log.Warn("left out a tool: its name is empty, taken or too long", "tool", name)
+		case name == "" || seen[name] || len(l.up.clientName(name)) > maxNameBytes || l.up.clientName(name) == waitTool || strings.ContainsFunc(name, toolcall.IsHidden):
+			l.log.Warn("left out a tool: its name is empty, taken or too long, or has hidden characters", "tool", name)
 			continue
 		case !valid:
 			l.log.Warn("left out a tool: an x-mcp-header of its schema is invalid", "tool", name)

@@ -100,3 +100,16 @@ func TestSilentList(t *testing.T) {
 		}
 	})
 }
+
+// Clients see no tool whose name looks like that of another one.
+func TestNamesThatLookAlike(t *testing.T) {
+	t.Parallel()
+	var tools []string
+	for _, name := range []string{"lookup", "lookup", `look\u200bup`, `lookup\u202e`, `lookup\u0000`, `lookup\n`, `\ufefflookup`, "", "browse"} {
+		tools = append(tools, `{"name":"`+name+`","inputSchema":{"type":"object"}}`)
+	}
+	list, err := linkTo(`{"jsonrpc":"2.0","id":ID,"result":{"tools":[`+strings.Join(tools, ",")+`]}}`).readTools(t.Context(), true)
+	if err != nil || len(list.tools) != 2 || list.tools[0].name != "lookup" || list.tools[1].name != "browse" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
