@@ -101,6 +101,21 @@ func TestEndlessInput(t *testing.T) {
 	}
 }
 
+// A server that asks for input without saying for which, or in a revision without such a result, does
+// not get the call again, which it could take for another one.
+func TestVagueInput(t *testing.T) {
+	t.Parallel()
+	for era, how := range map[string]string{"modern": "vague", "legacy": "endless"} {
+		w := newWorld(t)
+		c := w.connect(era)
+		c.initialize("{}")
+		wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"`+how+`":1}}`), "outcome unknown", "the MCP server asks for input")
+		if n := w.runs(); n != 1 {
+			t.Errorf("%s: the server got the call %d times", era, n)
+		}
+	}
+}
+
 // A server can ask a bounded number of times at once.
 func TestManyAsks(t *testing.T) {
 	t.Parallel()

@@ -310,6 +310,9 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 			return result, nil
 		}
 		o := objectOf(result)
+		if !l.modern || o.get("inputRequests") == nil && o.get("requestState") == nil { // to the server, a repeat would be another call
+			return nil, errors.New("the MCP server asks for input, but not for which, or in a revision that has no such result")
+		}
 		answers, err := h.askClient(ctx, o.get("inputRequests"), o.text("requestState"))
 		if re, ok := errors.AsType[*rpcError](err); ok && re.code == codeNoMethod {
 			return refusal("the call may have happened; do not repeat it: the MCP server asks for input, but "+re.text, nil).result, nil

@@ -149,6 +149,8 @@ func serverMain(era, ran string) {
 				}
 				result(`{"content":[{"type":"text","text":"passed"}]}`)
 			case strings.Contains(arguments, "endless"):
+				result(`{"resultType":"input_required","requestState":"more"}`)
+			case strings.Contains(arguments, "vague"):
 				result(`{"resultType":"input_required"}`)
 			case strings.Contains(arguments, "orphan"):
 				child := exec.Command("sleep", "60")
