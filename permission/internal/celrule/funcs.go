@@ -314,7 +314,7 @@ func urlFunctions() []ownFunction {
 		one("isAddress", `Whether the host is an IP address.`, cel.BoolType,
 			ofURL(func(u urls.URL) (bool, error) { return u.Addr, nil }), nil),
 		one("isPrivate", `Whether the host is known not to be public: a loopback, private, link-local or reserved address, a name without a dot, or a name such as localhost. A public name may still resolve to such an address.`, cel.BoolType,
-			ofURL(func(u urls.URL) (bool, error) { return u.Private(), nil }), nil),
+			ofURL(isPrivate), nil),
 		one("origin", `Scheme, host and port, without the scheme's default port: "https://example.com".`, cel.StringType,
 			ofURL(func(u urls.URL) (string, error) { return u.Origin(), nil }), cost.Const(maxOrigin)),
 		one("path", `The path without dot segments or unnecessary escapes.`, cel.StringType,
@@ -361,6 +361,13 @@ func urlPort(u urls.URL) (int, error) {
 		return 0, &urls.Error{Msg: "names no port and its scheme has none"}
 	}
 	return u.Port, nil
+}
+
+func isPrivate(u urls.URL) (bool, error) {
+	if !u.Private() && slices.ContainsFunc(u.IPv4s(), urls.URL.Private) {
+		return false, urls.ErrEmbedded
+	}
+	return u.Private(), nil
 }
 
 func hostIn(text string, list []string) (bool, error) {

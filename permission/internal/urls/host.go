@@ -234,31 +234,47 @@ func (u URL) IPv4s() []URL {
 	}
 	var out []URL
 	b := addr.As16()
+	add := func(at [4]int, mask byte) {
+		u.Host = netip.AddrFrom4([4]byte{b[at[0]] ^ mask, b[at[1]] ^ mask, b[at[2]] ^ mask, b[at[3]] ^ mask}).String()
+		out = append(out, u)
+	}
 	for _, e := range embedding {
 		for _, at := range e.at {
 			if e.prefix.Contains(addr) {
-				u.Host = netip.AddrFrom4([4]byte{b[at[0]], b[at[1]], b[at[2]], b[at[3]]}).String()
-				out = append(out, u)
+				add(at, 0)
 			}
 		}
+	}
+	switch {
+	case teredo.Contains(addr): // the address of the client is inverted
+		add(inLast, 0xff)
+	case b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe: // ISATAP, below any prefix
+		add(inLast, 0)
 	}
 	return out
 }
 
-// embedding are the ranges that embed an IPv4 address, with the places of its bytes: compatible, NAT64,
-// local NAT64 with its prefixes of 48, 56, 64 and 96 bits, 6to4.
+var (
+	inLast = [4]int{12, 13, 14, 15}
+	teredo = netip.MustParsePrefix("2001::/32")
+)
+
+// embedding are the ranges that embed an IPv4 address, with the places of its bytes: compatible,
+// translated, NAT64, local NAT64 with its prefixes of 48, 56, 64 and 96 bits, 6to4, servers of Teredo.
 var embedding = []struct {
 	prefix netip.Prefix
 	at     [][4]int
 }{
-	{netip.MustParsePrefix("::/96"), [][4]int{{12, 13, 14, 15}}},
-	{netip.MustParsePrefix("64:ff9b::/96"), [][4]int{{12, 13, 14, 15}}},
-	{netip.MustParsePrefix("64:ff9b:1::/48"), [][4]int{{6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, {12, 13, 14, 15}}},
+	{netip.MustParsePrefix("::/96"), [][4]int{inLast}},
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), [][4]int{inLast}},
+	{netip.MustParsePrefix("64:ff9b::/96"), [][4]int{inLast}},
+	{netip.MustParsePrefix("64:ff9b:1::/48"), [][4]int{{6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12}, inLast}},
 	{netip.MustParsePrefix("2002::/16"), [][4]int{{2, 3, 4, 5}}},
+	{teredo, [][4]int{{4, 5, 6, 7}}},
 }
 
-// ErrEmbedded is the error of a comparison with a URL's address that depends on the network.
-var ErrEmbedded = &Error{Msg: "has an IPv6 address that some networks take for the IPv4 address with which it is compared"}
+// ErrEmbedded is the error of a question about a URL's address whose answer depends on the network.
+var ErrEmbedded = &Error{Msg: "has an IPv6 address that some networks take for an IPv4 address, for which the answer is another one"}
 
 // Private reports whether the host is known not to be public: an address that is loopback, private,
 // link-local, multicast, unspecified or reserved for such use, or a name that never leaves the
