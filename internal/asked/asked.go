@@ -298,7 +298,7 @@ func DataName(b *message.DataBlock) string {
 }
 
 // Deciders lists the people who decided about a finished call, each once. If none did, a standing
-// approval or the policy decided.
+// approval or the policy decided, but neither interrupts or refuses a call.
 func Deciders(c *toolcall.Call) string {
 	if c.Open() {
 		return ""
@@ -310,10 +310,14 @@ func Deciders(c *toolcall.Call) string {
 			out = append(out, name)
 		}
 	}
-	if len(out) == 0 && c.Decision != nil && c.Decision.Standing != "" {
-		return "standing approval"
+	other := "policy"
+	switch cause := toolcall.Cause(c.Cause); {
+	case cause == toolcall.CauseInterrupt, cause == toolcall.CauseBypass, cause == toolcall.CauseRefuse:
+		other = ""
+	case c.Decision != nil && c.Decision.Standing != "":
+		other = "standing approval"
 	}
-	return cmp.Or(strings.Join(out, ", "), "policy")
+	return cmp.Or(strings.Join(out, ", "), other)
 }
 
 // SaysMore reports whether the text of a request says more than its title. A title that is the

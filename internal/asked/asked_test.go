@@ -285,6 +285,16 @@ func TestDeciders(t *testing.T) {
 			t.Errorf("%s decided, want %s", asked.Deciders(c), want)
 		}
 	}
+	for cause, want := range map[toolcall.Cause]string{
+		toolcall.CauseDeny: "policy", toolcall.CauseExpire: "policy",
+		toolcall.CauseInterrupt: "", toolcall.CauseBypass: "", toolcall.CauseRefuse: "",
+	} {
+		c := asking(t, nil)
+		c.State, c.Cause = message.ToolCallFinished, string(cause)
+		if got := asked.Deciders(c); got != want {
+			t.Errorf("after %s without a response, %q decided, want %q", cause, got, want)
+		}
+	}
 }
 
 // A person who remembers an approval reads that later calls run, too.

@@ -293,7 +293,11 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 	for i, c := range calls {
 		rows[i] = append(rows[i], term.Clip(votesSoFar(c)+term.SafeLine(c.Summary), max(left, summaryWidth)))
 		if wide {
-			rows[i] = append(rows[i], strings.Join(c.Risk, ", "), term.Clip(waitsFor(c), wideWidth), term.SafeLine(placeOf(c)))
+			waits := ""
+			if c.Open() {
+				waits = term.Clip(waitsFor(c), wideWidth)
+			}
+			rows[i] = append(rows[i], strings.Join(c.Risk, ", "), waits, term.SafeLine(placeOf(c)))
 		}
 		rows[i][0], rows[i][1] = out.Name(rows[i][0]), phasePaint(out, c)(rows[i][1])
 		due, _ := c.Waiting(time.Now())

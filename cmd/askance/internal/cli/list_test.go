@@ -261,6 +261,9 @@ func TestListBy(t *testing.T) {
 	if len(lines) != 2 || !slices.Contains(strings.Fields(lines[0]), "BY") || !slices.Contains(strings.Fields(lines[1]), "ann") || !strings.HasPrefix(lines[1], "call_1") {
 		t.Errorf("list --all --by ann printed\n%s", out)
 	}
+	if out := ok(t, append([]string{"list", "--all", "--by", "ann", "-o", "wide"}, at...)...); strings.Count(out, "rejected") != 1 {
+		t.Errorf("a finished call waits for nothing:\n%s", out)
+	}
 	if out := ok(t, append([]string{"list", "--all", "--by", "olga"}, at...)...); out != "No calls match --by.\n" {
 		t.Errorf("list --all --by olga printed %q", out)
 	}
