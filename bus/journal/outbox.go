@@ -240,10 +240,10 @@ func deadLetterKey(destination string, seq uint64) string {
 	return "dead." + destination + "." + strconv.FormatUint(seq, 10)
 }
 
-// AddDeadLetter keeps a failed delivery until RemoveDeadLetter, and replaces an earlier failure of
+// AddDeadLetter keeps a dead letter until RemoveDeadLetter, and replaces an earlier failure of
 // the same delivery. It returns ErrFull if there are too many others: the delivery then stays due.
 func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error {
-	const op = "keep a failed delivery"
+	const op = "keep a dead letter"
 	if err := CheckOutboxName(l.Destination); err != nil {
 		return err
 	}
@@ -283,15 +283,15 @@ func (o *Outbox) countOthers(ctx context.Context, key string) (uint64, error) {
 	return c.CachedInfo().NumPending, nil
 }
 
-// RemoveDeadLetter deletes a failed delivery. It returns ErrNotFound if there is none.
+// RemoveDeadLetter deletes a dead letter. It returns ErrNotFound if there is none.
 func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error {
-	const op = "remove a failed delivery"
+	const op = "remove a dead letter"
 	key := deadLetterKey(destination, seq)
 	if err := CheckOutboxName(destination); err != nil {
 		return err
 	}
 	if _, err := o.kv.Get(ctx, key); errors.Is(err, jetstream.ErrKeyNotFound) {
-		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("there is no failed delivery of event record %d to %s", seq, destination), Hint: "list the dead letters", Err: err}
+		return &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("there is no dead letter %d for %q", seq, destination), Hint: "list the dead letters (askance webhooks list)", Err: err}
 	} else if err != nil {
 		return jsapi.Error(op, "bucket "+o.name, err)
 	}
@@ -301,9 +301,9 @@ func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq u
 	return nil
 }
 
-// DeadLetters lists the failed deliveries by destination and sequence.
+// DeadLetters lists the dead letters by destination and sequence.
 func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error) {
-	const op = "list failed deliveries"
+	const op = "list dead letters"
 	out := []toolcall.DeadLetter{}
 	err := readBucket(ctx, op, o.kv, "dead.>", func(e jetstream.KeyValueEntry) error {
 		if e.Operation() != jetstream.KeyValuePut {
@@ -311,7 +311,7 @@ func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 		}
 		var l toolcall.DeadLetter
 		if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
-			return &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes to the bucket", Err: err}
+			return &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a dead letter", Hint: "find out who writes to the bucket", Err: err}
 		}
 		out = append(out, l)
 		return nil

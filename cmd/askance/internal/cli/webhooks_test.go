@@ -163,7 +163,9 @@ func TestWebhooksCommands(t *testing.T) {
 	if out := ok(t, "webhooks", "drop", "bot", seq, "--data", data); out != "Dropped.\n" {
 		t.Errorf("drop: %s", out)
 	}
-	fails(t, cli.ExitNotFound, "there is no dead letter", "webhooks", "retry", "bot", seq, "--url", s.http)
+	for _, verb := range []string{"retry", "drop"} {
+		fails(t, cli.ExitNotFound, "there is no dead letter "+seq+` for "bot"`, "webhooks", verb, "bot", seq, "--url", s.http)
+	}
 	fails(t, cli.ExitUsage, "is not a message number", "webhooks", "retry", "bot", "x", "--url", s.http)
 	fails(t, cli.ExitUnavailable, "does not answer: connection refused\nhint:", "webhooks", "list", "--url", "http://127.0.0.1:1")
 	fails(t, cli.ExitUsage, "has no TLS, so the token", "webhooks", "list", "--url", "http://192.0.2.1:8787")
