@@ -179,7 +179,7 @@ func (r Runners) Of(space toolcall.SpaceID) (*Runner, error) {
 	if one := r[space]; one != nil {
 		return one, nil
 	}
-	return nil, &message.Error{Code: message.CodeNotFound, Op: "find agent", What: "no agent runs in the space " + string(space), Hint: "start the gateway with an agent"}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find agent", What: "no agent runs in the space " + string(space), Hint: "embed the gateway in the program of an agent as examples/openai-agent does, or try askance serve --demo-agent"}
 }
 
 // Input is what begins a turn.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 )
 
 // TestSnippets runs the clients of the pages unchanged, on loopback without tokens.
@@ -32,6 +34,7 @@ func TestSnippets(t *testing.T) {
 			code = strings.ReplaceAll(code, "http://127.0.0.1:8787", w.URL)
 			cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", code)
 			if c.kind == "js" {
+				checkTools(t, string(page), code)
 				cmd = exec.CommandContext(t.Context(), "node", "--input-type=module", "-")
 				cmd.Stdin = strings.NewReader(strings.ReplaceAll(code, "'@ag-ui/client'", "'agui-1'"))
 				cmd.Dir = "../../../../gateway/testdata/node"
@@ -41,5 +44,16 @@ func TestSnippets(t *testing.T) {
 				t.Errorf("%v, want %s in\n%s", err, c.want, text)
 			}
 		})
+	}
+}
+
+// checkTools: the tools file of a page declares the tool that its client calls.
+func checkTools(t *testing.T, page, code string) {
+	t.Helper()
+	_, rest, _ := strings.Cut(page, "```yaml\n")
+	text, _, _ := strings.Cut(rest, "```")
+	tools, err := toolfile.Parse("tools.yaml", []byte(text))
+	if err != nil || len(tools) != 1 || !strings.Contains(code, "call "+tools[0].Name+" {") {
+		t.Errorf("the page declares %v, but its client calls another tool: %v", tools, err)
 	}
 }
