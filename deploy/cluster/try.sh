@@ -70,8 +70,8 @@ if [ ! -e "$folder/policy.yaml" ]; then
 version: 1
 name: try
 rules:
-  - {name: small, tool_name: greet, behavior: allow, when: 'args.name != "everyone"'}
-  - {name: everyone, tool_name: greet, behavior: ask, when: 'args.name == "everyone"'}
+  - {name: small, tool: greet, behavior: allow, when: 'args.name != "everyone"'}
+  - {name: everyone, tool: greet, behavior: ask, when: 'args.name == "everyone"'}
 YAML
   cat >"$folder/tools.yaml" <<'YAML'
 version: 1

@@ -18,6 +18,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/lint"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -140,7 +141,13 @@ func incidentPolicy(t *testing.T) (*permission.Bundle, []engine.Tool) {
 	for _, d := range declared {
 		opts.Tools, tools = append(opts.Tools, d.Tool.Tool), append(tools, d.Tool)
 	}
-	b, err := permission.Load([]permission.File{{Name: "policy.yaml", Data: read("policy.yaml")}}, opts)
+	files := []permission.File{{Name: "policy.yaml", Data: read("policy.yaml")}}
+	for _, f := range lint.Run(files, lint.Options{Options: opts}).Findings {
+		if f.Code != "L23" { // the Go function behind shell has no kind
+			t.Errorf("people copy this policy: %s", f)
+		}
+	}
+	b, err := permission.Load(files, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,6 +166,7 @@ func TestIncidentPolicy(t *testing.T) {
 	}{
 		{"read_log", `{"path":"logs/checkout.log"}`, message.BehaviorAllow},
 		{"read_log", `{"path":"logs/../policy.yaml"}`, message.BehaviorAsk},
+		{"read_log", `{"path":"/etc/passwd"}`, message.BehaviorAsk},
 		{"shell", `{"command":"grep -c ERROR logs/checkout.log"}`, message.BehaviorAllow},
 		{"shell", `{"command":"grep -c ERROR logs/checkout.log; id"}`, message.BehaviorAsk},
 		{"shell", `{"command":"grep -c ERROR logs/checkout.log\nid"}`, message.BehaviorAsk},
