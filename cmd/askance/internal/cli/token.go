@@ -284,7 +284,8 @@ each.`,
   askance creds add approver ann --expires 2160h
   askance creds add worker wk-1 --tool refund --tool search
   askance creds add worker pay-1 --tool refund --subject exec.payments
-  askance creds add worker wk-1 --tool refund --replace`,
+  askance creds add worker wk-1 --tool refund --replace
+  askance creds add engine askance-engine --replace # a new login of the engines; restart them`,
 		Args: roleAndName,
 		RunE: func(c *cobra.Command, args []string) error { return runCredsAdd(c.Context(), env, *g, args) },
 	})
