@@ -99,7 +99,7 @@ func (g *Grant) Signed(keys KeySet) error {
 	if !ok {
 		return refuse("signed by the unknown engine key "+g.KeyID, "give the worker this engine's public key")
 	}
-	if b, err := g.signedText(); err != nil || !signedBy(pub, b, g.Sig) {
+	if b, err := g.signedText(); err != nil || !IsSignedBy(pub, b, g.Sig) {
 		return refuse("the signature does not match", "the task was changed on its way, or forged")
 	}
 	return nil
@@ -240,13 +240,13 @@ func (r KeyRing) Follow(trusted KeySet, retired map[string]bool) (KeySet, map[st
 		if err != nil || known[k.ID] != nil || gone[k.By] {
 			continue
 		}
-		if msg, err := k.introductionText(); err == nil && signedBy(known[k.By], msg, k.Sig) {
+		if msg, err := k.introductionText(); err == nil && IsSignedBy(known[k.By], msg, k.Sig) {
 			known[k.ID] = pub
 		}
 	}
 	for _, k := range r {
 		msg, err := k.retirement()
-		if err == nil && !k.Retired.IsZero() && k.RetiredBy != k.ID && !gone[k.RetiredBy] && signedBy(known[k.RetiredBy], msg, k.RetiredSig) {
+		if err == nil && !k.Retired.IsZero() && k.RetiredBy != k.ID && !gone[k.RetiredBy] && IsSignedBy(known[k.RetiredBy], msg, k.RetiredSig) {
 			gone[k.ID] = true
 		}
 	}
@@ -256,9 +256,11 @@ func (r KeyRing) Follow(trusted KeySet, retired map[string]bool) (KeySet, map[st
 	return known, gone
 }
 
-func signedBy(key ed25519.PublicKey, msg []byte, sig string) bool {
+// IsSignedBy reports whether sig is the signature of the key over msg, in the only form that [Sign]
+// returns: a line break or other unused bits are refused.
+func IsSignedBy(key ed25519.PublicKey, msg []byte, sig string) bool {
 	b, err := base64.RawURLEncoding.DecodeString(sig)
-	return err == nil && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, msg, b)
+	return err == nil && base64.RawURLEncoding.EncodeToString(b) == sig && len(key) == ed25519.PublicKeySize && ed25519.Verify(key, msg, b)
 }
 
 // ApproverSignature is an approver's own signature on the approval of one request, so that
@@ -318,7 +320,7 @@ func (s *ApproverSignature) Verify(keys ApproverKeys, digest, approver string, n
 	if key == nil {
 		return refuse("the key "+s.KeyID+" does not belong to "+approver, "put the public key under approvers in the directory file")
 	}
-	if b, err := s.signedText(digest, approver); err != nil || !signedBy(key, b, s.Sig) {
+	if b, err := s.signedText(digest, approver); err != nil || !IsSignedBy(key, b, s.Sig) {
 		return refuse("the signature of "+approver+" does not match this approval request", "sign the current approval request")
 	}
 	return nil

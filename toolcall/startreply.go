@@ -73,7 +73,7 @@ func (r StartReply) Verify(keys KeySet, q StartRequest, g *Grant) error {
 		return refuse(fmt.Sprintf("it is signed by the unknown engine key %.64q", r.KeyID), "give this worker that engine's public key, unless the key is retired")
 	}
 	b, err := r.signedText()
-	if err != nil || !signedBy(pub, b, r.Sig) {
+	if err != nil || !IsSignedBy(pub, b, r.Sig) {
 		return refuse("the signature does not match", forged)
 	}
 	switch {

@@ -406,6 +406,12 @@ func TestVectorsGrants(t *testing.T) {
 	rec.Call.Attempt.Grant.Sig = "=*="
 	add("signature is no base64url", grantRow{}, rec)
 	rec = plain()
+	rec.Call.Attempt.Grant.Sig += "\n"
+	add("signature with a line break", grantRow{}, rec)
+	rec = plain()
+	rec.Call.Attempt.Grant.Sig = rec.Call.Attempt.Grant.Sig[:85] + string(rec.Call.Attempt.Grant.Sig[85]+1)
+	add("signature with other unused bits", grantRow{}, rec)
+	rec = plain()
 	if err := rec.Call.Attempt.Grant.Sign(vectorKeys()["other"]); err != nil {
 		t.Fatal(err)
 	}

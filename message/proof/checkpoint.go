@@ -5,7 +5,6 @@ import (
 	"compress/flate"
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"strings"
@@ -94,18 +93,14 @@ func (c Checkpoint) Verify(keys toolcall.KeySet) error {
 		return err
 	}
 	pub, ok := keys[c.KeyID]
-	if !ok || len(pub) != ed25519.PublicKeySize {
+	if !ok {
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: fmt.Sprintf("%s is signed by the unknown engine key %q", c, c.KeyID), Hint: "pass the public keys of all engines of the space, former ones too"}
-	}
-	sig, err := base64.RawURLEncoding.Strict().DecodeString(c.Sig)
-	if err != nil {
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the signature of " + c.String() + " is not base64url"}
 	}
 	b, err := c.signedText()
 	if err != nil {
 		return err
 	}
-	if !ed25519.Verify(pub, b, sig) {
+	if !toolcall.IsSignedBy(pub, b, c.Sig) {
 		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the signature of " + c.String() + " does not match", Hint: "do not trust it: it was changed or forged"}
 	}
 	return nil

@@ -170,6 +170,7 @@ func TestReceiptRefuses(t *testing.T) {
 		"another checkpoint":       func(r *proof.Receipt) { r.Records[0].Checkpoint = 2 },
 		"no checkpoint":            func(r *proof.Receipt) { r.Checkpoints = r.Checkpoints[:1] },
 		"another root":             func(r *proof.Receipt) { r.Checkpoints[0].Root[0]++ },
+		"a signature in two lines": func(r *proof.Receipt) { r.Checkpoints[0].Sig += "\n" },
 		"a duplicate checkpoint":   func(r *proof.Receipt) { r.Checkpoints[1] = r.Checkpoints[0] },
 		"a path that is too long":  func(r *proof.Receipt) { r.Records[0].Path = append(r.Records[0].Path, proof.Hash{}) },
 		"another id":               func(r *proof.Receipt) { r.Records[0].Header["Nats-Msg-Id"][0] = "x" },
