@@ -125,12 +125,15 @@ func (g *guard) check(ctx context.Context) (*Exam, error) {
 	return x, g.refuseFlaws(x)
 }
 
-// refuseFlaws returns the flaws, and ends the guard if no election can explain them.
+// refuseFlaws ends the guard, unless an election can explain the flaws: then requests can be
+// sent again.
 func (g *guard) refuseFlaws(x *Exam) error {
-	if x.electionPatience() == 0 {
-		g.finish(x.Error())
+	err := x.Error()
+	if x.electionPatience() > 0 {
+		return &message.Error{Code: message.CodeUnavailable, Op: "check journal", What: "records seem to be missing, as while NATS elects a leader", Hint: "try again while the engine runs", Err: err}
 	}
-	return x.Error()
+	g.finish(err)
+	return err
 }
 
 // ignoreBroken removes the flaws of streams that the server could not write: it

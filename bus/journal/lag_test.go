@@ -52,6 +52,9 @@ func (l lagging) info(m *nats.Msg) []byte {
 		l.forgot = nil
 		return reply.Data
 	}
+	if l.replicated {
+		reply.Data = bytes.Replace(reply.Data, []byte(`"num_replicas":1`), []byte(`"num_replicas":3`), 1)
+	}
 	return withLast(reply.Data, l.forgot[0]-1)
 }
 
@@ -144,6 +147,29 @@ func TestReadsAreNotOlderThanWhatWasDelivered(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Requests can be sent again while the records that a new leader lacks may only be late. The code
+// damaged would tell clients that nothing runs until an operator decides.
+func TestMissingRecordsDuringAnElection(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	leader := newLagging(t, b)
+	leader.replicated = true
+	j := leader.journal(t)
+	record := bustest.CallRecord("new", bustest.CallKey("c2"), message.ToolCallPending, "propose")
+	bustest.MustAppend(t, j, bustest.CallRecord("first", bustest.CallKey("c1"), message.ToolCallPending, "propose"), 0)
+	leader.forget(0, 1)
+	j.ForgetLook()
+	_, err := j.Append(t.Context(), record, 0)
+	_, lastErr := j.Last(t.Context(), bustest.CallKey("c3"))
+	for name, err := range map[string]error{"append": err, "last": lastErr, "ready": j.Ready(t.Context())} {
+		if e := message.AsError("", err); e.Code != message.CodeUnavailable || !errors.Is(err, message.ErrDamaged) {
+			t.Errorf("%s: %v, want unavailable because of missing records", name, err)
+		}
+	}
+	leader.forget(0)
+	bustest.MustAppend(t, j, record, 0)
 }
 
 // askingReady is a sink that asks whether the journal is ready as soon as it has got a record.

@@ -31,7 +31,8 @@ type oblivious struct {
 	b  *bustest.Bus
 	nc *nats.Conn
 
-	asked func() // nil, or called before each answer
+	asked      func() // nil, or called before each answer
+	replicated bool   // it says that its streams have three replicas while it lacks records
 
 	mu       sync.Mutex // guards all below
 	forgot   []uint64
