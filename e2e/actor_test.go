@@ -93,7 +93,7 @@ func persist[T any](limit time.Duration, what string, f func(ctx context.Context
 		default:
 		}
 		<-pause.C
-		if tries%4 == 0 {
+		if tries%2 == 0 {
 			limit = max(limit, min(2*limit, maxLimit))
 		}
 	}
@@ -182,8 +182,6 @@ func (c client) list(r toolcall.ListRequest) ([]*toolcall.Call, error) {
 // ready waits until an engine answers.
 func (c client) ready() error {
 	_, _, err := persist(requestLimit, "info", func(ctx context.Context) (toolcall.InfoReply, error) {
-		ctx, cancel := context.WithTimeout(ctx, 250*time.Millisecond)
-		defer cancel()
 		c.w.mind()
 		return c.Info(ctx)
 	})

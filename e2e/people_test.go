@@ -201,11 +201,13 @@ func (s *stage) surely() map[string][]effect.Mark {
 
 // resolve states the outcome of the call, every fourth time with the command.
 func (s *stage) resolve(c *toolcall.Call, happened bool, n int) error {
-	if c.Blocked != toolcall.BlockedUnknown {
-		return fmt.Errorf("%s: the call is blocked, but not because its outcome is unknown", describe(c))
-	}
 	outcome := toolcall.OutcomeHappened
-	if !happened {
+	switch {
+	case c.Blocked != toolcall.BlockedUnknown && c.Blocked != toolcall.BlockedReturned:
+		return fmt.Errorf("%s: the call is blocked, but not because its outcome is unknown or workers returned it", describe(c))
+	case !happened && c.Blocked == toolcall.BlockedReturned: // a slow machine uses up the lease of every attempt before it begins
+		outcome = toolcall.OutcomeRunAgain
+	case !happened:
 		outcome = []toolcall.Outcome{toolcall.OutcomeDidNot, toolcall.OutcomeRunAgain}[s.operator.dice.pick(2)]
 	}
 	if n%4 == 1 {

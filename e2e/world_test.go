@@ -23,7 +23,7 @@ import (
 const (
 	space = toolcall.SpaceID("e2e")
 	// patience bounds every wait of these tests. Only a defect uses it up.
-	patience = 2 * time.Minute
+	patience = 5 * time.Minute
 	// lease is the lease of every tool: an owner that is silent for longer counts as dead.
 	lease = 800 * ms
 	// slack is what processes may add to a checked bound, in addition to the time that the machine
