@@ -144,6 +144,34 @@ func TestLongTextsHaveNoOwnDirection(t *testing.T) {
 	}
 }
 
+// Enter after a move opens the call and moves the focus, although its page comes after the moment
+// at which the preview of the move begins.
+func TestEnterBeforeThePreview(t *testing.T) {
+	w := world(t)
+	b := open(t, w, gatewaytest.Ann)
+	w.A.Ask("s1", "r1", "c1")
+	w.A.Ask("s1", "r1", "c2")
+	b.goTo("/inbox")
+	b.until(`document.querySelector(".strip").innerText.includes("call c1")`)
+	eval[bool](b, `(() => {
+		const real = window.fetch;
+		const previewed = new Promise((resolve) => { setTimeout(resolve, 200); });
+		window.asked = 0;
+		window.fetch = async (...args) => {
+			if (String(args[0]).includes("/inbox/call")) { window.asked++; await previewed; }
+			return real(...args);
+		};
+		document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "j", bubbles: true }));
+		document.activeElement.click();
+		return true;
+	})()`)
+	b.until(`document.activeElement.id === "title" || window.asked > 1`)
+	if asked := eval[int](b, `window.asked`); asked != 1 {
+		t.Errorf("Enter and the preview requested %d pages, want 1", asked)
+	}
+	b.until(`document.querySelector(".strip").innerText.includes("call c2")`)
+}
+
 // Everything can be done without a mouse.
 func TestKeyboard(t *testing.T) {
 	w := world(t)

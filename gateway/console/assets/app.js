@@ -30,6 +30,7 @@ function expect(mine, reply) {
 /** Opens a page of this server without a full load. Returns whether there was a reply. */
 async function go(url, { push = true, focus = true, options } = {}) {
   const mine = ++visit;
+  inbox.cancelPreview();
   try {
     const page = await expect(mine, ask(url, options));
     if (mine !== visit) return true;

@@ -174,6 +174,9 @@ export function preview(row, form) {
   }, form ? 0 : 120);
 }
 
+/** Cancels a preview that has not begun: the person opens a page. */
+export function cancelPreview() { clearTimeout(soon); }
+
 /** Goes back to the list. */
 export function leave() {
   if (!wide()) $('back')?.click();
