@@ -36,7 +36,13 @@ func TestArchiveWhileRunning(t *testing.T) {
 		return bot.Propose(t.Context(), toolcall.ProposeRequest{V: 1, Session: "s", Reply: message.ReplyID(fmt.Sprint("r", i)), Calls: []message.ToolCallBlock{{ID: "c", Name: "upper", Input: `{"a":"b"}`}}})
 	}
 	first := toolcall.Key{Space: "default", Session: "s", Reply: "r0", Call: "c"}
-	for i, end := 0, time.Now().Add(2*time.Minute); n.Ledger().LastArchive().IsZero(); i++ {
+	if _, err := call(0); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := bot.Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s", Reply: "r0"}); err != nil || !r.Done { // later, the first archive would not have it
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for i, end := 1, time.Now().Add(2*time.Minute); n.Ledger().LastArchive().IsZero(); i++ {
 		if _, err := call(i); err != nil {
 			t.Fatalf("a call while the engine archives: %v", err)
 		}
