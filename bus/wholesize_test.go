@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ func TestCallTooLargeToBeShownIsRefused(t *testing.T) {
 	w := newWorld(t, bustest.With(func(o *embed.Options) { o.MaxPayload = 1 << 20 }))
 	w.engineOf(storedSpace(), bus.ServiceOptions{})
 	bot, ann := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann")
+	ctx, cancel := context.WithTimeout(t.Context(), bustest.Patience) // without a deadline, a client waits fifteen seconds for each reply
+	defer cancel()
 	for _, tc := range []struct {
 		id   string
 		size int
@@ -28,7 +31,7 @@ func TestCallTooLargeToBeShownIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rep, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall(tc.id, askedJob, input)}})
+		rep, err := bot.Propose(ctx, toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall(tc.id, askedJob, input)}})
 		if !tc.fits {
 			if err == nil || !errors.Is(err, message.ErrTooLarge) {
 				t.Errorf("%s: Propose = %+v, %v; want that it is too large", tc.id, rep, err)
@@ -42,11 +45,11 @@ func TestCallTooLargeToBeShownIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		show, err := ann.Show(t.Context(), toolcall.ShowRequest{Key: rep.Calls[0].Key})
+		show, err := ann.Show(ctx, toolcall.ShowRequest{Key: rep.Calls[0].Key})
 		if err != nil {
 			t.Fatalf("%s: Show: %v", tc.id, err)
 		}
-		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: show.Call.Key, Digest: show.Call.Digest, Kind: toolcall.ResponseApprove}); err != nil {
+		if _, err := ann.SubmitResponse(ctx, toolcall.Response{Key: show.Call.Key, Digest: show.Call.Digest, Kind: toolcall.ResponseApprove}); err != nil {
 			t.Fatalf("%s: approve: %v", tc.id, err)
 		}
 		if task := next(t, w.worker(askedJob, "wk")); task.Record.Call.Input != input {
