@@ -152,13 +152,22 @@ func TestConformance(t *testing.T) {
 			if n := bare.passed(); n < era.least {
 				t.Fatalf("%d checks pass against the bare server, want %d at least", n, era.least)
 			}
-			// Another process of the same server, because the suite changes its lists.
-			file := h.upstreams(map[string]map[string]any{"": {"url": everything(t, era.flags...)}})
-			behind := judge(t, h.open(file), era.revision)
-			for _, line := range lost(bare, behind) {
-				t.Error(line)
+			const tries = 3 // the suite gives a first frame 600 ms, which a busy machine may need for other work
+			for try := 1; ; try++ {
+				// Another process of the same server, because the suite changes its lists.
+				file := h.upstreams(map[string]map[string]any{"": {"url": everything(t, era.flags...)}})
+				behind := judge(t, h.open(file), era.revision)
+				t.Logf("bare: %d checks pass; behind the gateway: %d", bare.passed(), behind.passed())
+				lines := lost(bare, behind)
+				if len(lines) == 0 {
+					break
+				}
+				t.Logf("try %d: %s", try, strings.Join(lines, "\n"))
+				if try == tries {
+					t.Fail()
+					break
+				}
 			}
-			t.Logf("bare: %d checks pass; behind the gateway: %d", bare.passed(), behind.passed())
 		})
 	}
 }
