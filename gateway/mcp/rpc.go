@@ -84,7 +84,9 @@ func readMessage(data []byte) (*frame, error) {
 		f, err = parseFrame(strictjson.RepairText(data))
 	}
 	if err != nil {
-		if id, method, _ := addressOf(data); method == "" && (id != nil || bytes.Contains(data, []byte(`"jsonrpc"`))) {
+		has := func(name string) bool { return bytes.Contains(data, []byte(`"`+name+`"`)) }
+		id, method, _ := addressOf(data)
+		if method == "" && (id != nil || has("jsonrpc") && (!has("method") || has("result") || has("error"))) {
 			return &frame{id: id, err: fmt.Errorf("its message cannot be read: %w", err)}, err
 		}
 	}

@@ -53,12 +53,15 @@ func TestWrongResponses(t *testing.T) {
 		`{"jsonrpc":"2.0","id":ID,"id":ID,"result":{}}`:                               "its message cannot be read",
 		`{"jsonrpc":"2.0","id":ID,"result":`:                                          "its message cannot be read",
 		`[` + own + `]`:                                                               "it is a batch",
-		`[]`:                                                                          "",
-		own:                                                                           "",
-		`{"jsonrpc":"2.0","id":1,"result":{"late":true}}`:                             "",
-		`[INFO] {"level":"info","msg":"a line of a log"}`:                             "",
-		`{"jsonrpc":"2.0","method":"notifications/progress","method":"x"}`:            "",
-		`{"jsonrpc":"2.0","id":{},"method":"ping","method":"ping"}`:                   "",
+		`[{"jsonrpc":"2.0","method":"notifications/progress"},` + own + `]`:           "it is a batch",
+		`[{"jsonrpc":"2.0","method":"notifications/progress"}]`:                       "",
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{`:               "",
+		`[]`: "",
+		own:  "",
+		`{"jsonrpc":"2.0","id":1,"result":{"late":true}}`:                  "",
+		`[INFO] {"level":"info","msg":"a line of a log"}`:                  "",
+		`{"jsonrpc":"2.0","method":"notifications/progress","method":"x"}`: "",
+		`{"jsonrpc":"2.0","id":{},"method":"ping","method":"ping"}`:        "",
 	} {
 		l := linkTo(line, own)
 		l.next = 2 // earlier requests
