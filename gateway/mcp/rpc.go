@@ -84,13 +84,19 @@ func readMessage(data []byte) (*frame, error) {
 		f, err = parseFrame(strictjson.RepairText(data))
 	}
 	if err != nil {
-		has := func(name string) bool { return bytes.Contains(data, []byte(`"`+name+`"`)) }
 		id, method, _ := addressOf(data)
-		if method == "" && (id != nil || has("jsonrpc") && (!has("method") || has("result") || has("error"))) {
+		if method == "" && (id != nil || mayRespond(data)) {
 			return &frame{id: id, err: fmt.Errorf("its message cannot be read: %w", err)}, err
 		}
 	}
 	return f, err
+}
+
+// mayRespond reports whether what cannot be read looks like a response, or like several. A line of a log
+// with one in it does not.
+func mayRespond(data []byte) bool {
+	has := func(name string) bool { return bytes.Contains(data, []byte(`"`+name+`"`)) }
+	return bytes.HasPrefix(bytes.TrimLeft(data, "[ \t"), []byte("{")) && has("jsonrpc") && (!has("method") || has("result") || has("error"))
 }
 
 // readClient reads a message of a client. A response that cannot be read is an error, so that its

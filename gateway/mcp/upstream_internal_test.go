@@ -56,6 +56,8 @@ func TestWrongResponses(t *testing.T) {
 		`[{"jsonrpc":"2.0","method":"notifications/progress"},` + own + `]`:           "it is a batch",
 		`[{"jsonrpc":"2.0","method":"notifications/progress"}]`:                       "",
 		`{"jsonrpc":"2.0","method":"notifications/progress","params":{`:               "",
+		`[DEBUG] sent {"jsonrpc":"2.0","id":ID,"result":{}}`:                          "",
+		`DEBUG {"jsonrpc":"2.0","id":ID,"result":{}}`:                                 "",
 		`[]`: "",
 		own:  "",
 		`{"jsonrpc":"2.0","id":1,"result":{"late":true}}`:                  "",

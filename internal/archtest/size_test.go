@@ -15,7 +15,7 @@ import (
 // Limits for the code that the command links. Lower them when the code gets smaller; only a new
 // feature may raise one.
 const (
-	maxLines      = 147_478
+	maxLines      = 147_484
 	maxFiles      = 540
 	maxSmallFiles = 20 // files with fewer than smallFile lines
 	smallFile     = 40
