@@ -20,7 +20,7 @@
 // reader of our own for the language that they share. Calls may be joined by && || ; |
 // and newlines, and may be in if, while, for, case, a group or a subshell. Anything
 // else is asked about, and so are substitutions but the text "$(cat <<'EOF' ... )",
-// expansions, globs that do not begin with ./ or /, redirects except to /dev/null and
+// expansions but $? after echo, globs that do not begin with ./ or /, redirects except to /dev/null and
 // between descriptors, assignments, and builtins that change the shell. [Line.Reasons]
 // lists the reasons.
 //

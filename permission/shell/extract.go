@@ -262,7 +262,7 @@ func (e *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 	if !ok || c.Op != syntax.Pipe && c.Op != syntax.PipeAll || len(call.Args) < 2 || !printers[call.Args[0].Lit()] {
 		return nil
 	}
-	words, _ := e.readWords(call.Args[1:])
+	words, _ := e.readWords(call.Args[1:], false)
 	if slices.ContainsFunc(words, func(w Word) bool { return !w.Fixed }) {
 		return nil
 	}
@@ -353,7 +353,7 @@ func (e *extractor) makeCommand(c *syntax.CallExpr, redirs []*syntax.Redirect, o
 		}
 	}
 	var why []Reason
-	cmd.Argv, why = e.readWords(c.Args)
+	cmd.Argv, why = e.readWords(c.Args, len(c.Args) > 0 && c.Args[0].Lit() == "echo")
 	return cmd, why
 }
 

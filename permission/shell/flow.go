@@ -81,7 +81,7 @@ func (f *flow) isStatement(s *syntax.Stmt, piped bool) bool {
 var isSetting = regexp.MustCompile(`[A-Z]|^(?:p?npm|yarn)_|_proxy$`)
 
 func (f *flow) areFixed(words []*syntax.Word) bool {
-	_, why := f.readWords(words)
+	_, why := f.readWords(words, false)
 	return len(why) == 0
 }
 

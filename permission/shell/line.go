@@ -82,6 +82,7 @@ type Word struct {
 	Fixed bool
 
 	rooted bool   // a glob whose every match begins with "/" or "./"
+	status bool   // one argument, in which only the number $? is not known
 	head   string // the beginning of the first argument, if not Fixed
 	bare   string // see Bare
 }
@@ -207,7 +208,7 @@ func (l *Line) compareWithPosix(posix []Command) {
 func sameCommands(cmds []Command, plain []plainCommand) bool {
 	return slices.EqualFunc(cmds, plain, func(c Command, p plainCommand) bool {
 		return c.piped == p.piped && slices.EqualFunc(c.Argv, p.words, func(w Word, q plainWord) bool {
-			return q.glob && w.rooted || w.Fixed && w.Text == q.text
+			return q.glob && w.rooted || w.Fixed && !q.status && w.Text == q.text || w.status && q.status && w.bare == strings.ReplaceAll(q.text, "$?", "$")
 		})
 	})
 }

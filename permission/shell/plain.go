@@ -12,10 +12,11 @@ import (
 // for sh, read with the same result, so a mistake in the parser cannot allow anything.
 
 // plainWord is one word. A word with a glob stands for several words, each of
-// which begins with "/" or "./".
+// which begins with "/" or "./". With status it has $? in it, which is a number.
 type plainWord struct {
-	text string
-	glob bool
+	text   string
+	glob   bool
+	status bool
 }
 
 type plainCommand struct {
@@ -176,7 +177,7 @@ func (r *plainReader) readLiteral() (plainWord, bool) {
 			r.pos += end + 2
 			continue
 		case c == '"':
-			if !r.readDoubleQuoted(&b) {
+			if !r.readDoubleQuoted(&b, &w) {
 				return w, false
 			}
 			continue
@@ -184,6 +185,11 @@ func (r *plainReader) readLiteral() (plainWord, bool) {
 			if !r.readEscape(&b) {
 				return w, false
 			}
+			continue
+		case r.atStatus():
+			w.status = true
+			b.WriteString("$?")
+			r.pos += 2
 			continue
 		case c == '$' || c == '`' || oddRune(c):
 			return w, false
@@ -234,9 +240,14 @@ func (r *plainReader) readEscape(b *strings.Builder) bool {
 	return true
 }
 
+// atStatus reports whether $? is next, in an argument of echo.
+func (r *plainReader) atStatus() bool {
+	return strings.HasPrefix(r.text[r.pos:], "$?") && len(r.cur.words) > 0 && r.cur.words[0].text == "echo"
+}
+
 // readDoubleQuoted reads "...". A "$" in it is plain only where no shell could take
 // it for an expansion.
-func (r *plainReader) readDoubleQuoted(b *strings.Builder) bool {
+func (r *plainReader) readDoubleQuoted(b *strings.Builder, w *plainWord) bool {
 	for r.pos++; r.pos < len(r.text); r.pos++ {
 		c := r.text[r.pos]
 		switch c {
@@ -246,6 +257,12 @@ func (r *plainReader) readDoubleQuoted(b *strings.Builder) bool {
 		case '`':
 			return false
 		case '$':
+			if r.atStatus() {
+				w.status = true
+				b.WriteString("$?")
+				r.pos++
+				continue
+			}
 			if text, size := documentAt(r.text[r.pos:]); size > 0 {
 				b.WriteString(text)
 				r.pos += size - 1

@@ -13,11 +13,13 @@ import (
 const maxBraces = 3
 
 // readWords returns the words of one command as the program would get them, and why
-// some of them are not known before the line runs.
-func (e *extractor) readWords(args []*syntax.Word) (words []Word, why []Reason) {
+// some of them are not known before the line runs. In printed words $? does not matter: it is a number.
+func (e *extractor) readWords(args []*syntax.Word, printed bool) (words []Word, why []Reason) {
 	for _, arg := range args {
 		w := e.readWordOf(arg)
-		why = append(why, w.why...)
+		if !printed || !w.onlyStatus() {
+			why = append(why, w.why...)
+		}
 		if expanded := w.spelledText(arg); expanded != nil {
 			words = append(words, expanded...)
 			continue
@@ -37,6 +39,7 @@ type wordReader struct {
 	glob   bool
 	braces int
 	before string // the text before the first brace
+	status int    // how often $? is in it
 	holes  []hole
 	why    []Reason
 }
@@ -110,6 +113,8 @@ func (r *wordReader) readPart(part syntax.WordPart) {
 				as = MarkHome
 			case "$PWD", "${PWD}":
 				as = MarkPwd
+			case "$?":
+				r.status++
 			}
 		}
 		r.addHole(CodeExpansion, "the value of "+clipText(r.raw)+" is not known before it runs", as)
@@ -252,10 +257,15 @@ func (r *wordReader) readQuoted(s string) {
 	}
 }
 
+// onlyStatus reports whether $? is all that is not known of a word.
+func (r *wordReader) onlyStatus() bool {
+	return r.status > 0 && r.status == len(r.why) && !r.glob && r.braces == 0
+}
+
 func (r *wordReader) result() Word {
 	if r.open || r.glob || r.braces > 0 {
 		text := r.text.String()
-		return Word{Text: r.raw, head: r.head, bare: r.bareText(text), rooted: !r.open && r.braces == 0 && isRooted(text)}
+		return Word{Text: r.raw, head: r.head, bare: r.bareText(text), rooted: !r.open && r.braces == 0 && isRooted(text), status: r.onlyStatus()}
 	}
 	return Word{Text: r.text.String(), Fixed: true}
 }
