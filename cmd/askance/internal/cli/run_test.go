@@ -338,6 +338,16 @@ func TestServeWithJSONLogs(t *testing.T) {
 	if text, errs = start(); strings.Count(text+errs, "--nats-system-creds") != 1 {
 		t.Errorf("the assumed durability is not explained once:\n%s%s", text, errs)
 	}
+	if keys := filepath.Join(data, "engine.key"); !strings.Contains(text, "on that server, keys in "+keys+", ") {
+		t.Errorf("serve does not name the key file %s:\n%s", keys, text)
+	}
+	moved := filepath.Join(t.TempDir(), "space.key")
+	if err := os.Rename(filepath.Join(data, "engine.key"), moved); err != nil {
+		t.Fatal(err)
+	}
+	if text, errs = start("--keys", moved); !strings.Contains(text, "on that server, keys in "+moved+", ") {
+		t.Errorf("serve does not name the file of --keys:\n%s%s", text, errs)
+	}
 	r := fails(t, cli.ExitUsage, "", append(args, "--log-format", "json", "--durability", "fast")...)
 	if got := decode[record](t, r.err); got.Level != "ERROR" || !strings.Contains(got.Msg, "--durability is") {
 		t.Errorf("an error is %s", r.err)

@@ -291,7 +291,7 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 	text.row("metrics", scrape)
 	journal := st.Data
 	if cfg.NATS != "" {
-		journal = "on that server, keys in " + journal
+		journal = "on that server, keys in " + cmp.Or(cfg.Keys, cfg.Dir.Keys())
 	}
 	text.row("journal", journal+", space "+st.Space+", "+durabilityText(env.out, cfg, claim))
 	text.row("policy", st.policyText(env.out, cfg.PolicyBucket))
