@@ -312,12 +312,12 @@ func policyStatusText(out *term.Out, _ struct{}, r api.PolicyStatusReply) string
 
 func shadowText(out *term.Out, s *api.ShadowPolicyStatus) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Shadow policy %s, %s: a different decision for %d of %d calls\n", term.SafeLine(s.Bundle), asked.Count(s.Rules, "rule"), s.Differing, s.Compared)
+	fmt.Fprintf(&b, "Shadow policy %s, %s: a different decision for %d of %s\n", term.SafeLine(s.Bundle), asked.Count(s.Rules, "rule"), s.Differing, asked.Count(int(s.Compared), "call"))
 	if s.Alarm != "" {
 		b.WriteString(out.Bad("the newest shadow policy is refused: ") + term.SafeLine(s.Alarm) + "\n")
 	}
 	for _, d := range s.Differences {
-		fmt.Fprintf(&b, "  %d calls of %s in %s: %s -> %s\n", d.Count, term.SafeLine(d.Tool), term.SafeLine(string(d.Mode)), shortVerdictText(d.Live), shortVerdictText(d.Shadow))
+		fmt.Fprintf(&b, "  %s of %s in %s: %s -> %s\n", asked.Count(int(d.Count), "call"), term.SafeLine(d.Tool), term.SafeLine(string(d.Mode)), shortVerdictText(d.Live), shortVerdictText(d.Shadow))
 	}
 	return b.String()
 }

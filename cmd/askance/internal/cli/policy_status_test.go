@@ -46,7 +46,7 @@ func TestPolicyStatus(t *testing.T) {
 		t.Errorf("%d decided, %+v", decided, r.Shadow)
 	}
 	text := ok(t, "policy", "status", "--data", s.data)
-	for _, want := range []string{r.Bundle, "rules.yaml (project) sha256:", "rules.yaml~ is ignored", "1 decided, 0 could not be evaluated", "DECIDED", "a different decision for 1 of 1 calls", "deny (never-pay)"} {
+	for _, want := range []string{r.Bundle, "rules.yaml (project) sha256:", "rules.yaml~ is ignored", "1 decided, 0 could not be evaluated", "DECIDED", "a different decision for 1 of 1 call\n  1 call of ", "deny (never-pay)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
