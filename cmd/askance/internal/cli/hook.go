@@ -42,7 +42,7 @@ func newHookCommand(env *environment) *cobra.Command {
 		Short: "Decide about the tool calls of coding agents",
 		Long: `Connects the hooks of Claude Code, Codex and Gemini CLI with askance serve: the policy
 decides about each tool call of the agent, and people approve what the policy asks about.`,
-		Example: `  askance token create agent --role runtime >agent.token
+		Example: `  (umask 077; askance token create agent --role runtime >agent.token)
   askance hook install claude-code --token-file agent.token
   askance hook check claude-code`,
 		Annotations: map[string]string{blockOnFailure: "true"}, // an agent may start it with a wrong name
