@@ -46,7 +46,7 @@ type config struct {
 	CredsDir      string        `flag:"creds-dir" path:"file" absent:"creds in the data folder, if it exists" help:"credentials folder: who can log in to the embedded server"`
 	Space         string        `flag:"space" default:"default" help:"space: one journal, one set of keys and people"`
 	Spaces        string        `flag:"spaces" path:"file" help:"file with more spaces that this process serves, each with its own journal, keys, policy, tools and people; --space and the other flags apply to the first one"`
-	As            string        `flag:"as" default:"{user}" help:"your name, under which responses are recorded"`
+	As            string        `flag:"as" default:"{user}" help:"your name, or that of the worker, as the journal records it"`
 	Listen        string        `flag:"listen" default:"127.0.0.1:4222" help:"address of the embedded server; port 0 picks a free port"`
 	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats, what the server reports, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what you state about that server: fsynced, cached or quorum"`
 	Replicas      int           `flag:"replicas" absent:"3 on a cluster, else 1" help:"servers of the cluster of --nats that hold the journal, the checkpoints and the buckets: 1, 3 or 5; an existing journal with fewer is refused"`

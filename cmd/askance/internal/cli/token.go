@@ -31,9 +31,9 @@ func newTokenCommand(env *environment) *cobra.Command {
 		Use:   "token",
 		Short: "Manage tokens for the HTTP interfaces",
 		Long: `Creates and revokes bearer tokens for the gateway of askance serve. A token has a space,
-roles, and a name under which responses are recorded. Only hashes are stored, in
-tokens.json in the data folder or in the file of --http-tokens. A running server reads
-changes within a second, and closes the connections of a revoked token.
+roles, and a name that the journal records. Only hashes are stored, in tokens.json in
+the data folder or in the file of --http-tokens. A running server reads changes within a
+second, and closes the connections of a revoked token.
 
 Without a token file, a provider (askance serve --oidc-issuer), a Unix socket
 (--http-socket) and NATS logins (askance creds init), the gateway listens only on
