@@ -109,7 +109,9 @@ func TestFocusStays(t *testing.T) {
 	k := w.A.ProposeAs("other-bot", "other", "r1", "c1", "refund", `{"order_id":"o-1","amount_cents":9900,"currency":"EUR","reason":"x"}`).Key
 	b.until(`!window.was.isConnected && document.activeElement.href === window.was.href`)
 	b.goTo("/standing")
-	b.click(".confirm summary")
+	focus(".confirm summary")
+	b.press(kb.Enter)
+	b.until(`document.querySelector(".confirm").open && document.activeElement === window.was && window.was.checkVisibility()`)
 	focus(".confirm button")
 	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove, Remember: &toolcall.StandingTerms{Scope: toolcall.ScopeAgent, Uses: 20}})
 	b.until(`!window.was.isConnected && document.querySelectorAll(".standing_approval").length === 2 && document.activeElement.closest(".confirm")?.id === window.was.closest(".confirm").id`)

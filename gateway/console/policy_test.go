@@ -86,6 +86,7 @@ func TestPolicyPage(t *testing.T) {
 	b.write("#try-input", `{"command":"rm -rf /"}`)
 	b.click("#try .btn")
 	b.see("by rule no-destruction", `args.command.contains("rm -rf")`)
+	b.until(`document.activeElement.matches("#try .btn")`)
 	b.accessible("try")
 	b.write("#try-input", `{"command":`)
 	b.click("#try .btn")

@@ -249,11 +249,13 @@ async function send(form, submitter) {
   const names = [...form.querySelectorAll('textarea')].map(nameOf);
   sending = true;
   guard();
-  const replied = await go(form.action, { options: { method: 'POST', body } });
+  const replied = await go(form.action, { focus: false, options: { method: 'POST', body } });
   sending = false;
   if (replied && !form.isConnected) for (const name of names) unsent.delete(name);
   ready();
-  land();
+  const again = !$('panel') && form.id && $(form.id); // a form that stays on the page keeps the focus
+  if (!again) land();
+  else if (!again.contains(document.activeElement)) again.querySelector('button')?.focus({ preventScroll: true });
   const outcome = document.querySelector('#flash .flash');
   if (outcome) say(outcome.firstChild.textContent);
   outcome?.scrollIntoView({ block: 'nearest' });
