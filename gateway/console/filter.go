@@ -115,11 +115,12 @@ func (f filter) request() toolcall.ListRequest {
 // maxFound limits how many calls a search shows.
 const maxFound = 12
 
-// find shows the calls that match the words, or those within one call. The script's search palette
-// reads this page.
+// find shows the calls that match the words, or those within one call, in pages of one tab each after
+// the first. The script's search palette reads this page.
 func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := f.shell(r, p, "find", "Search – askance")
-	words := strings.TrimSpace(r.URL.Query().Get("q"))
+	q := r.URL.Query()
+	words := strings.TrimSpace(q.Get("q"))
 	view := struct {
 		shell
 		Words  string
@@ -127,7 +128,7 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 		Found  []row
 		More   []tab // of the tabs with matches that are not among Found
 	}{shell: s, Words: words}
-	if name := r.URL.Query().Get("within"); name != "" {
+	if name := q.Get("within"); name != "" {
 		k, err := parseKey(name, p.Space.ID)
 		if err != nil {
 			return f.fail(w, s, err)
@@ -150,7 +151,14 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 			r.All, r.Newest, r.Sort = true, true, ""
 		}
 		if view.Within != nil {
-			r.Limit = 0 // the words also match other calls
+			if only := q.Get("show"); only != "" && only != t.name {
+				continue
+			}
+			r.Limit, r.Cursor = 0, q.Get("cursor") // the words also match other calls
+			if r.Newest {
+				r.After, _ = strconv.ParseUint(r.Cursor, 10, 64)
+				r.Cursor = ""
+			}
 		} else if r.Limit == 0 { // whether it has any is not known
 			view.More = append(view.More, more)
 			continue
@@ -170,6 +178,9 @@ func (f figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) e
 			view.Found = append(view.Found, rowOf(call, p, mine[call.Key], filter{Show: showOpen}, toolcall.Key{}, f.now()))
 		}
 		if page.Next != 0 || page.Cursor != "" {
+			if view.Within != nil {
+				more.Href = withParams(pathFind, url.Values{"within": {q.Get("within")}, "show": {t.name}, "cursor": {cmp.Or(page.Cursor, strconv.FormatUint(page.Next, 10))}})
+			}
 			view.More = append(view.More, more)
 		}
 	}

@@ -454,6 +454,23 @@ func TestSubAgent(t *testing.T) {
 	if ids := eval[string](b, `[...document.querySelectorAll("#calls a")].map((a) => new URL(a.href).searchParams.get("call")).sort().join()`); ids != "first,second" {
 		t.Errorf("the calls within outer are %s", ids)
 	}
+	for i := range 6 {
+		r := toolcall.ProposeRequest{Session: "s3", Reply: message.ReplyID(fmt.Sprint("r", i)), Parent: &toolcall.ParentKey{Session: outer.Session, Reply: outer.Reply, Call: outer.Call}}
+		for j := range 100 {
+			r.Calls = append(r.Calls, message.ToolCallBlock{ID: message.CallID(fmt.Sprint("c", i, j)), Name: gatewaytest.Lookup, Input: `{}`, State: message.ToolCallPending})
+		}
+		if _, err := w.A.Client(gatewaytest.Bot).Propose(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.goTo("/find?" + url.Values{"within": {url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"outer"}}.Encode()}}.Encode())
+	count := `document.querySelectorAll("#calls a:has(.pill)").length`
+	b.until(count + ` === 502`)
+	b.click(`#calls > a:not(:has(.pill))`)
+	b.until(count + ` === 100`)
+	if more := eval[bool](b, `Boolean(document.querySelector("#calls > a:not(:has(.pill))"))`); more {
+		t.Error("the last page of the calls within outer has a next one")
+	}
 }
 
 // A search that does not show all calls says where the others are.
