@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/store"
@@ -223,7 +224,7 @@ func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalE
 			return whole
 		}
 		h := ev.EventHeader
-		h.ID += "-input"
+		h.ID += wholeInputID
 		return append(whole, encodeEvent(&message.ToolCallDelta{EventHeader: h, ToolCallID: ev.ToolCallID, Delta: c.Redacted().Input})...)
 	case *message.ToolCallDelta:
 		if st.hiddenCall(ctx, rec.Key, ev.ToolCallID) == nil {
@@ -244,6 +245,13 @@ func encodeEvent(ev message.Event) []message.RawJSON {
 	return []message.RawJSON{raw}
 }
 
+// wholeInputID ends the ids of events with the arguments of a call instead of its streamed pieces.
+const wholeInputID = "-input"
+
+// HidesPieces reports whether an event has the arguments of a call's record, because the reader may not
+// see those that the model streamed.
+func HidesPieces(ev *message.ToolCallDelta) bool { return strings.HasSuffix(ev.ID, wholeInputID) }
+
 // wholeInput returns the arguments that a call's first record adds for people who get its streamed
 // pieces empty.
 func (st *streams) wholeInput(ctx context.Context, rec *toolcall.EventRecord) []message.Event {
@@ -258,7 +266,7 @@ func (st *streams) wholeInput(ctx context.Context, rec *toolcall.EventRecord) []
 	if (c.Hides() || c.First == 0) && !rec.Call.Hides() { // a later decision hides what this record does not, or may
 		input = ""
 	}
-	h := message.EventHeader{ID: rec.ID + "-input", CreatedAt: toolcall.Timestamp(rec.At), Metadata: map[string]any{}, Reply: rec.Call.Reply}
+	h := message.EventHeader{ID: rec.ID + wholeInputID, CreatedAt: toolcall.Timestamp(rec.At), Metadata: map[string]any{}, Reply: rec.Call.Reply}
 	return []message.Event{&message.ToolCallDelta{EventHeader: h, ToolCallID: rec.Call.Call, Delta: input}}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestAuthors: a message that a session's runtime records under another person's name is shown as
@@ -34,5 +35,13 @@ func TestPageShowsTheProposal(t *testing.T) {
 	card, rest, _ := strings.Cut(card, "Changed since the model proposed it")
 	if code != 200 || strings.Contains(card, "little") || strings.Contains(card, "read_note") || !strings.Contains(card, "acme") || !strings.Contains(rest, "little") || !strings.Contains(rest, w.A.Show(k).Digest) {
 		t.Errorf("status %d, the page is\n%s", code, page)
+	}
+	w = world(t)
+	w.A.Say("s1", "r1", &message.ToolCallStart{ToolCallID: "c1", ToolCallName: gatewaytest.Pay}, &message.ToolCallDelta{ToolCallID: "c1", Delta: `{"a":"little"}`})
+	streamed, proposed := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
+	for k, want := range map[toolcall.Key]bool{streamed: true, proposed: false} {
+		if _, page := ask(t, w, "alpha."+gatewaytest.Ann, "GET", callPath(k), nil); strings.Contains(page, "cannot compare") != want || strings.Contains(page, "little") {
+			t.Errorf("%s: the page says that it cannot compare: %v, want %v", k.Call, !want, want)
+		}
 	}
 }

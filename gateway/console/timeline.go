@@ -68,6 +68,7 @@ type timeline struct {
 	Earlier  bool   // earlier items are left out
 	Later    bool   // later items are left out
 	Proposed string // the call's input as the model wrote it; "" if not streamed
+	IsHidden bool   // the model streamed the input, and rules hide what
 }
 
 type item struct {
@@ -160,6 +161,7 @@ func (t *teller) timeline(call *toolcall.Call, earlier, later bool) timeline {
 	if b := t.inputs[call.Call]; b != nil && !call.Hides() {
 		out.Proposed = b.String()
 	}
+	out.IsHidden = t.hidden
 	last := len(t.items) - 1
 	for i := range t.items {
 		if t.items[i].This {
@@ -176,6 +178,7 @@ type teller struct {
 	call    toolcall.Key
 	runtime string // the authenticated runtime of the session
 	agent   string
+	hidden  bool // see timeline
 	items   []item
 	texts   map[string]int // block id: its item
 	inputs  map[message.CallID]*strings.Builder
@@ -208,6 +211,7 @@ func (t *teller) tell(ev message.Event) {
 	case *message.ToolCallStart:
 		t.start(ev)
 	case *message.ToolCallDelta:
+		t.hidden = t.hidden || t.inputs[ev.ToolCallID] != nil && engine.HidesPieces(ev)
 		if b := t.inputs[ev.ToolCallID]; b != nil && b.Len() < toolcall.MaxInputBytes {
 			b.WriteString(ev.Delta)
 		}
