@@ -171,6 +171,9 @@ func TestWidths(t *testing.T) {
 		if over := eval[[]string](b, overlapping); len(over) > 0 {
 			t.Errorf("at %d pixels texts of the history cover others: %q", width, over)
 		}
+		if wide := eval[bool](b, `[...document.querySelectorAll(".scroll")].some((e) => e.scrollWidth > e.clientWidth)`); wide && width >= 1100 {
+			t.Errorf("at %d pixels a table of the history scrolls sideways", width)
+		}
 		if narrow := eval[float64](b, `Math.min(...[...document.querySelectorAll("[type=datetime-local]")].map((e) => e.offsetWidth))`); narrow < 224 { // what Firefox needs
 			t.Errorf("at %d pixels a date and time have a width of %v", width, narrow)
 		}

@@ -87,6 +87,8 @@ func TestLongNames(t *testing.T) {
 	fits(callPath(openOf(b.w, "Bash")[0]), ".kicker .tool", "html", 390)
 	fits("/inbox", "#tabs a", "html", 320)
 	fits("/", "#where .tool", "#where .box:last-child .scroll", 1280)
+	fits("/timeline", "#sessions tbody a", "#sessions .scroll", 390)
+	fits("/workers", "#workers .tools code", "#workers .scroll:has(.tools)", 1100)
 	fits("/insights", "#by-tool tbody a", "#by-tool .scroll", 1280)
 	fits("/workers", ".queues th .cut", ".queues", 1280)
 	fits("/insights", "#people tbody bdi", "#people .scroll", 1280)
