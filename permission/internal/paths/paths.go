@@ -193,7 +193,7 @@ func Ext(p string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if i := strings.LastIndexByte(b, '.'); i > 0 {
+	if i := strings.LastIndexByte(b, '.'); i > 0 && b != ".." {
 		return b[i:], nil
 	}
 	return "", nil

@@ -120,6 +120,7 @@ func TestTextFunctions(t *testing.T) {
 		{"ext", paths.Ext, "/a.b/c", ""},
 		{"ext", paths.Ext, "/a/.env", ""},
 		{"ext", paths.Ext, "x.txt/.", ".txt"},
+		{"ext", paths.Ext, "a/../..", ""},
 		{"ext", paths.Ext, "", ""},
 	} {
 		got, err := c.f(c.in)
