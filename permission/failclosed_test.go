@@ -27,6 +27,17 @@ func TestCauseOfFailure(t *testing.T) {
 	}
 }
 
+// A loop over a text is an error, also if the text is empty and all(…) would be true.
+func TestLoopOverATextFails(t *testing.T) {
+	for _, when := range []string{`args.x.all(a, a == "b")`, `!args.x.exists(a, a == "b")`, `!args.x.exists_one(a, a == "b")`, `args.x.map(a, a) == []`, `args.x.filter(a, a == "b") == []`, `args.x.all(i, a, a == "b")`, `args.?x.orValue([]).all(a, a == "b")`} {
+		for input, want := range map[string]message.Behavior{`{"x":[]}`: message.BehaviorAllow, `{"x":""}`: message.BehaviorAsk, `{"x":"b"}`: message.BehaviorAsk} {
+			if d := decide(compile(t, permission.Options{}, rule("r", message.BehaviorAllow, when)), permission.ModeBypass, input); d.Behavior != want || (len(d.Errors) > 0) != (want == message.BehaviorAsk) {
+				t.Errorf("%s of %s: %s, %v", when, input, d.Behavior, d.Errors)
+			}
+		}
+	}
+}
+
 // A call cannot make a rule build a text that is far longer than the call, or compare one at every
 // position of another.
 func TestWorkOfRulesIsBounded(t *testing.T) {

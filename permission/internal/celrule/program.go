@@ -182,10 +182,37 @@ func newProgram(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds, ex
 	if err == nil && worst <= limit && !contains(ast, celast.ComprehensionKind) {
 		p.bound = max(worst, 1)
 	} else {
-		opts = append(opts, cel.CostLimit(limits.RuleCost), cel.InterruptCheckFrequency(interruptEvery))
+		opts = append(opts, refuseTextRanges(ast), cel.CostLimit(limits.RuleCost), cel.InterruptCheckFrequency(interruptEvery))
 	}
 	p.prg, err = env.Program(ast, opts...)
 	return p, err
+}
+
+// refuseTextRanges makes a loop over a text an error even if the text is empty. cel-go takes an empty
+// one for an empty list, so all(…) would be true.
+func refuseTextRanges(ast *cel.Ast) cel.ProgramOption {
+	ranges := map[int64]bool{}
+	loops := celast.KindMatcher(celast.ComprehensionKind)
+	for _, e := range celast.MatchDescendants(celast.NavigateAST(ast.NativeRep()), loops) {
+		ranges[e.AsComprehension().IterRange().ID()] = true
+	}
+	return cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		if ranges[i.ID()] {
+			return textRefuser{i}, nil
+		}
+		return i, nil
+	})
+}
+
+// textRefuser is the range of a loop.
+type textRefuser struct{ interpreter.InterpretableV2 }
+
+func (r textRefuser) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	v := r.InterpretableV2.Exec(frame)
+	if v.Type() == types.StringType || v.Type() == types.BytesType {
+		return types.NewErr("got '%T', expected iterable type", v)
+	}
+	return v
 }
 
 // Bool evaluates a condition. Anything except true or false is an error, in particular an Unknown,
