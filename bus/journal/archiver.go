@@ -369,7 +369,7 @@ func (l archiver) resumeArchives(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	all := g.archives.allArchives()
-	holes, err := g.findHoles(ctx, &Exam{})
+	holes, err := g.findHoles(ctx, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -26,21 +26,9 @@ func (l *Ledger) Records(ctx context.Context, r bus.RecordsRequest) (bus.Records
 
 // RecordsWithin is Records with bodies of at most room bytes, but at least one record.
 func (l *Ledger) RecordsWithin(ctx context.Context, r bus.RecordsRequest, room int) (bus.RecordsReply, error) {
-	from := l.j.store
-	switch r.Of {
-	case "", bus.AuditJournal:
-	case bus.AuditCheckpoints:
-		from = l.kept.store
-	default:
-		return bus.RecordsReply{}, &message.Error{Code: message.CodeInvalid, Op: "records", What: "unknown record stream " + errtext.Quote(string(r.Of)), Hint: "use journal or checkpoints"}
-	}
-	filter, entity := ">", bus.Entity("")
-	if r.Call != "" {
-		var err error
-		if entity, err = bus.EntityOf(toolcall.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call}); err != nil {
-			return bus.RecordsReply{}, err
-		}
-		filter = string(entity)
+	from, entity, err := l.findRecords(r)
+	if err != nil {
+		return bus.RecordsReply{}, err
 	}
 	if r.Limit <= 0 || r.Limit > maxPage {
 		r.Limit = maxPage
@@ -57,7 +45,7 @@ func (l *Ledger) RecordsWithin(ctx context.Context, r bus.RecordsRequest, room i
 	if r.After >= state.LastSeq {
 		return out, nil
 	}
-	found, through, err := from.readPage(ctx, filter, r.After, r.Limit)
+	found, through, err := from.readPage(ctx, cmp.Or(string(entity), ">"), r.After, r.Limit)
 	if err != nil {
 		return bus.RecordsReply{}, jsapi.Error("records", "stream "+from.stream, err)
 	}
@@ -82,24 +70,46 @@ func (l *Ledger) RecordsWithin(ctx context.Context, r bus.RecordsRequest, room i
 		workers = runtime.GOMAXPROCS(0)
 	}
 	err = eachAtOnce(ctx, workers, len(found), func(ctx context.Context, i int) (err error) {
-		if out.Records[i], err = l.j.codec.toProofRecord(ctx, found[i]); from == l.kept.store {
-			s, verr := l.kept.verify(found[i])
-			if verr != nil || s == nil {
-				out.Records[i].Invalid = "no engine of this space signed it"
-				return err
-			}
-			late, lerr := l.kept.isLate(ctx, &s.Checkpoint, found[i])
-			if late {
-				out.Records[i].Invalid = "its key was retired before"
-			}
-			err = cmp.Or(err, lerr)
+		if out.Records[i], err = l.j.codec.toProofRecord(ctx, found[i]); err != nil || from == l.j.store {
+			return err
 		}
+		why, err := l.whyInvalid(ctx, found[i])
+		out.Records[i].Invalid = cmp.Or(why, out.Records[i].Invalid)
 		return err
 	})
 	if err != nil {
 		return bus.RecordsReply{}, jsapi.Error("records", "stream "+from.stream, err)
 	}
 	return out, nil
+}
+
+// findRecords returns where the requested records are, and the entity to which they belong if they
+// are of one call.
+func (l *Ledger) findRecords(r bus.RecordsRequest) (from reader, entity bus.Entity, err error) {
+	switch r.Of {
+	case "", bus.AuditJournal:
+		from = l.j.store
+	case bus.AuditCheckpoints:
+		from = l.kept.store
+	default:
+		return from, "", &message.Error{Code: message.CodeInvalid, Op: "records", What: "unknown record stream " + errtext.Quote(string(r.Of)), Hint: "use journal or checkpoints"}
+	}
+	if r.Call != "" {
+		entity, err = bus.EntityOf(toolcall.Key{Space: l.j.space, Session: r.Session, Reply: r.Reply, Call: r.Call})
+	}
+	return from, entity, err
+}
+
+// whyInvalid says why a message of the ledger is not a valid checkpoint, or "" if it is one.
+func (l *Ledger) whyInvalid(ctx context.Context, m stored) (string, error) {
+	s, err := l.kept.verify(m)
+	if err != nil || s == nil {
+		return "no engine of this space signed it", nil //nolint:nilerr // the reader is told
+	}
+	if late, err := l.kept.isLate(ctx, &s.Checkpoint, m); late || err != nil {
+		return "its key was retired before", err
+	}
+	return "", nil
 }
 
 // toProofRecord fails if the record's base could not be read: then nothing could be shown.

@@ -273,22 +273,19 @@ func (rd reader) hasRecordsIn(ctx context.Context, all ranges) (bool, error) {
 
 // nameHoles replaces the count of missing records with their sequences.
 func (g *guard) nameHoles(ctx context.Context, x *Exam) error {
-	gone, err := g.findHoles(ctx, x)
+	gone, err := g.findHoles(ctx, x.missing)
 	if err != nil || len(gone) == 0 {
 		return err
 	}
 	x.Flaws = slices.DeleteFunc(x.Flaws, func(f Flaw) bool { return f.Kind == FlawHole })
-	for i, r := range gone {
-		if i == proof.MaxFindings {
-			break
-		}
+	for _, r := range gone[:min(len(gone), proof.MaxFindings)] {
 		x.addFlaw(FlawHole, r.From, r.Through, "%s", missingText(r))
 	}
 	return nil
 }
 
-// findHoles returns the missing sequences that no operator accepted.
-func (g *guard) findHoles(ctx context.Context, x *Exam) (ranges, error) {
+// findHoles returns the sequences without a record, except those that are accepted.
+func (g *guard) findHoles(ctx context.Context, accepted ranges) (ranges, error) {
 	ctx, cancel := jsapi.WithDefaultTimeout(ctx, jsapi.GiveUpAfter)
 	defer cancel()
 	st, err := g.store.js.Stream(ctx, g.store.stream)
@@ -306,7 +303,7 @@ func (g *guard) findHoles(ctx context.Context, x *Exam) (ranges, error) {
 	for _, seq := range info.State.Deleted {
 		gone = append(gone, proof.Range{From: seq, Through: seq})
 	}
-	return x.missing.missingFrom(gone.withRanges()...), nil
+	return accepted.missingFrom(gone.withRanges()...), nil
 }
 
 // maxLost limits the subjects in an Exam.

@@ -122,10 +122,9 @@ func (r *Recovery) findMissing(ctx context.Context) ([]proof.Range, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh := &Exam{missing: r.Exam.missing}
-	gone, err := r.j.guard.findHoles(ctx, fresh)
+	gone, err := r.j.guard.findHoles(ctx, r.Exam.missing)
 	if st != nil && st.State.Msgs == 0 && err == nil { // an empty stream does not list deleted sequences
-		gone = fresh.missing.missingFrom(proof.Range{From: 1, Through: st.State.LastSeq})
+		gone = r.Exam.missing.missingFrom(proof.Range{From: 1, Through: st.State.LastSeq})
 	}
 	return gone, err
 }
