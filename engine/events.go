@@ -62,14 +62,14 @@ func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r tool
 	}
 	var seq uint64
 	var err error
-	streamed, ends := events, end >= 0
-	if ends {
-		streamed = events[:end]
+	before := events
+	if end >= 0 {
+		before = events[:end]
 	}
-	if len(streamed) > 0 {
-		seq, err = st.journal.AppendEvent(ctx, by.Name, reply, streamed)
+	if len(before) > 0 {
+		seq, err = st.journal.AppendEvent(ctx, by.Name, reply, before)
 	}
-	if err == nil && ends {
+	if err == nil && end >= 0 {
 		seq, err = st.replies.completeReply(ctx, by, reply, events[end])
 	}
 	return toolcall.EmitReply{Seq: seq}, err

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/askance-dev/askance/engine/internal/schedule"
 	"github.com/askance-dev/askance/message"
@@ -218,12 +217,5 @@ func unfitResult(err error) message.ToolResultBlock {
 
 // clipText bounds a text without splitting a character.
 func clipText(text string) string {
-	if len(text) <= toolcall.MaxTextBytes {
-		return text
-	}
-	n := toolcall.MaxTextBytes
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n]
+	return strings.ToValidUTF8(text[:min(len(text), toolcall.MaxTextBytes)], "")
 }

@@ -79,10 +79,7 @@ func briefExplanation(d permission.Decision) message.RawJSON {
 }
 
 func shortenText(text string) string {
-	if len(text) > maxBrief {
-		text = text[:maxBrief]
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return strings.ToValidUTF8(text[:min(len(text), maxBrief)], "\uFFFD")
 }
 
 // HidesAll reports whether paths contains all of these.

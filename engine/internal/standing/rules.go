@@ -40,7 +40,7 @@ func (a *Approvals) checkTermRules(ctx context.Context, c *toolcall.Call, t *too
 		if r.ToolName != c.Tool || r.Behavior != message.BehaviorAllow {
 			return decide.ForbiddenError(fmt.Sprintf("the rule %s %s is not an allow rule for the tool of this call, %s", r.Behavior, r.ToolName, c.Tool), "only what was asked can be remembered")
 		}
-		if l.byRule == nil && !slices.ContainsFunc(c.Suggested, func(o message.PermissionRule) bool { return SameRule(o, *r) || isNarrower(*r, o) }) {
+		if l.byRule == nil && !hasRule(c.Suggested, *r) && !slices.ContainsFunc(c.Suggested, func(o message.PermissionRule) bool { return isNarrower(*r, o) }) {
 			return decide.ForbiddenError("the rule "+textOf(*r)+" is not proven to be narrower than one that the approval request suggested", "accept a suggested rule as it is, or add words to the front part that it fixes")
 		}
 		r.Source = "remembered"
@@ -117,8 +117,7 @@ func CheckPlain(c *toolcall.Call, rules []message.PermissionRule) error {
 // request suggested: an approver must not widen what was asked.
 func CheckSuggested(c *toolcall.Call, rules []message.PermissionRule) error {
 	for _, r := range rules {
-		ok := slices.ContainsFunc(c.Suggested, func(o message.PermissionRule) bool { return SameRule(o, r) })
-		if !ok && c.State == message.ToolCallAsking {
+		if !hasRule(c.Suggested, r) && c.State == message.ToolCallAsking {
 			return &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "a rule to remember for tool " + r.ToolName + " is not one that the approval request suggested", Hint: "accept a suggested rule as it is, or leave it out"}
 		}
 	}
@@ -133,6 +132,10 @@ func SameRule(a, b message.PermissionRule) bool {
 	return a.ToolName == b.ToolName && a.Behavior == b.Behavior
 }
 
+func hasRule(rules []message.PermissionRule, r message.PermissionRule) bool {
+	return slices.ContainsFunc(rules, func(o message.PermissionRule) bool { return SameRule(o, r) })
+}
+
 // AgreedRules returns the rules to remember that all approvals carry: one person must not
 // remember what needed the consent of several.
 func AgreedRules(approvals []toolcall.Vote) []message.PermissionRule {
@@ -142,9 +145,7 @@ func AgreedRules(approvals []toolcall.Vote) []message.PermissionRule {
 			out = slices.Clone(v.Rules)
 			continue
 		}
-		out = slices.DeleteFunc(out, func(r message.PermissionRule) bool {
-			return !slices.ContainsFunc(v.Rules, func(o message.PermissionRule) bool { return SameRule(o, r) })
-		})
+		out = slices.DeleteFunc(out, func(r message.PermissionRule) bool { return !hasRule(v.Rules, r) })
 	}
 	return out
 }
@@ -153,7 +154,7 @@ func AgreedRules(approvals []toolcall.Vote) []message.PermissionRule {
 func SuggestedRules(c *toolcall.Call, rules []message.PermissionRule) []message.PermissionRule {
 	var out []message.PermissionRule
 	for _, s := range c.Suggested {
-		if slices.ContainsFunc(rules, func(r message.PermissionRule) bool { return SameRule(s, r) }) {
+		if hasRule(rules, s) {
 			out = append(out, s)
 		}
 	}
@@ -163,9 +164,7 @@ func SuggestedRules(c *toolcall.Call, rules []message.PermissionRule) []message.
 // HasRules reports whether a vote has the rules of a response, in any order.
 func HasRules(vote, sent []message.PermissionRule) bool {
 	within := func(list, all []message.PermissionRule) bool {
-		return !slices.ContainsFunc(list, func(r message.PermissionRule) bool {
-			return !slices.ContainsFunc(all, func(o message.PermissionRule) bool { return SameRule(o, r) })
-		})
+		return !slices.ContainsFunc(list, func(r message.PermissionRule) bool { return !hasRule(all, r) })
 	}
 	return within(vote, sent) && within(sent, vote)
 }
@@ -215,7 +214,7 @@ func (a *Approvals) Grant(ctx context.Context, c *toolcall.Call, by []toolcall.V
 // withinOf returns the suggested rules if any of the rules was edited.
 func withinOf(rules, suggested []message.PermissionRule) []message.PermissionRule {
 	for _, r := range rules {
-		if !slices.ContainsFunc(suggested, func(o message.PermissionRule) bool { return SameRule(o, r) }) {
+		if !hasRule(suggested, r) {
 			return suggested
 		}
 	}
