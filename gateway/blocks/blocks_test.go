@@ -419,14 +419,15 @@ func (s *stage) silent() websocket.StatusCode {
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
-	for _, path := range []string{blocks.Path, blocks.Path + "?display_mode=loud"} {
-		res, err := s.A.HTTP(gatewaytest.Ann).Get(s.URL + path)
+	for query, want := range map[string]string{"": "this is a WebSocket", "?display_mode=loud": `display_mode is \"loud\"`} {
+		res, err := s.A.HTTP(gatewaytest.Ann).Get(s.URL + blocks.Path + query)
 		if err != nil {
 			t.Fatal(err)
 		}
+		body, err := io.ReadAll(res.Body)
 		res.Body.Close()
-		if res.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: %d", path, res.StatusCode)
+		if res.StatusCode != http.StatusBadRequest || err != nil || !strings.Contains(string(body), want) {
+			t.Errorf("%q: %d %s, %v, want %s", query, res.StatusCode, body, err, want)
 		}
 	}
 }

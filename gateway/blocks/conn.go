@@ -28,6 +28,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -289,7 +290,7 @@ func (s *Surface) Routes() []gateway.Route {
 func (s *Surface) serve(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	mode := blockstream.DisplayMode(r.URL.Query().Get("display_mode"))
 	if mode != "" && !mode.Valid() {
-		return &message.Error{Code: message.CodeInvalid, Op: "blocks", What: "display_mode is none", Hint: "use agent or chat"}
+		return &message.Error{Code: message.CodeInvalid, Op: "blocks", What: fmt.Sprintf("display_mode is %.40q", string(mode)), Hint: "use agent or chat"}
 	}
 	if r.Header.Get("Upgrade") == "" {
 		w.Header().Set("Upgrade", "websocket")

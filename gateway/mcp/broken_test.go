@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -270,7 +271,7 @@ func say(rw http.ResponseWriter, format string, args ...any) {
 type legacyHTTP struct {
 	sessions atomic.Int64
 	lists    atomic.Int64
-	page     string // of an endless list, if it is set
+	page     string // the tools on each page of an endless list, if it is set
 	call     func(rw http.ResponseWriter, id json.RawMessage)
 	resume   func(rw http.ResponseWriter, last string)
 }
@@ -303,7 +304,7 @@ func (l *legacyHTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		say(rw, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
 	case m.Method == "tools/list" && l.page != "":
 		l.lists.Add(1)
-		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"lookup","description":%q}],"nextCursor":"more"}}`, m.ID, l.page)
+		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s],"nextCursor":"more"}}`, m.ID, l.page)
 	case m.Method == "tools/list":
 		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"browse","inputSchema":{"type":"object"}},{"name":"lookup","inputSchema":{"type":"object"}}]}}`, m.ID)
 	case m.Method == "tools/call":
@@ -339,10 +340,27 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 // An endless list takes a bounded amount of memory.
 func TestEndlessList(t *testing.T) {
 	t.Parallel()
-	s := &legacyHTTP{page: strings.Repeat("x", 3<<20)}
+	s := &legacyHTTP{page: `{"name":"lookup","description":"` + strings.Repeat("x", 3<<20) + `"}`}
 	wants(t, newWorld(t).connectHTTP(s).ask("tools/list", "{}"), "the list has more than 16 MiB")
 	if n := s.lists.Load(); n > 6 {
 		t.Errorf("the gateway read %d pages", n)
+	}
+}
+
+// The log says that the end of a list is missing.
+func TestLongList(t *testing.T) {
+	t.Parallel()
+	s := &legacyHTTP{page: strings.TrimSuffix(strings.Repeat(`{"name":"lookup"},`, 6000), ",")}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	var log strings.Builder // the handler writes before the answer comes
+	c := newWorld(t).connect("long", func(cfg *mcp.Config) {
+		cfg.Upstreams, cfg.Log = []*mcp.Upstream{{URL: server.URL}}, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	c.initialize("{}")
+	wants(t, c.ask("tools/list", "{}"), "lookup")
+	if n := s.lists.Load(); n != 2 || !strings.Contains(log.String(), "left out the rest of a list") {
+		t.Errorf("the gateway read %d pages, and logged\n%.1000s", n, log.String())
 	}
 }
 

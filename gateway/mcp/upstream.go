@@ -248,7 +248,7 @@ func (l *link) answer(ctx context.Context, id, result json.RawMessage, err error
 	}
 }
 
-// maxAsks bounds the requests of a server that have no answer. It gets none to the others.
+// maxAsks bounds the requests of a server that wait for an answer. Others get none.
 const maxAsks = 100
 
 // countAsk counts the requests of the server, and reports whether they are within their bound.
@@ -400,7 +400,12 @@ func (l *link) listPages(ctx context.Context, method, member string) (items []js
 		}
 		last = objectOf(result)
 		items = append(items, itemsOf(last.get(member))...)
-		if cursor = last.get("nextCursor"); cursor == nil || string(cursor) == "null" || len(items) > maxItems {
+		cursor = last.get("nextCursor")
+		if cursor == nil || string(cursor) == "null" {
+			return items, last, nil
+		}
+		if len(items) > maxItems {
+			l.log.Warn("left out the rest of a list of the MCP server: it is too long", "method", method, "items", len(items))
 			return items, last, nil
 		}
 	}
