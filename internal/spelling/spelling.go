@@ -67,17 +67,17 @@ func Distance(a, b string) int {
 
 // OrList joins words as people list alternatives: a, b or c.
 func OrList[S ~string](words []S) string {
-	out := ""
+	var b strings.Builder
 	for i, w := range words {
 		switch {
 		case i > 0 && i == len(words)-1:
-			out += " or "
+			b.WriteString(" or ")
 		case i > 0:
-			out += ", "
+			b.WriteString(", ")
 		}
-		out += string(w)
+		b.WriteString(string(w))
 	}
-	return out
+	return b.String()
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
