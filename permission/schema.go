@@ -105,12 +105,8 @@ func (s *Schema) root() *schema.Type {
 	return s.input.Root
 }
 
-// PathFormat is the format with which a schema marks a text of the input as a file path: {"type":
-// "string", "format": "path"}.
-const PathFormat = "path"
-
-// Paths returns the distinct texts in an input that the schema marks as paths, sorted. An input
-// that does not match the schema has none.
+// Paths returns the distinct texts in an input that the schema marks as paths, sorted: {"type":
+// "string", "format": "path"}. An input that does not match the schema has none.
 func (s *Schema) Paths(input []byte) []string {
 	if s == nil {
 		return nil

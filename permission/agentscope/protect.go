@@ -193,6 +193,20 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 
 // The rest of this file finds the files that code and other texts in a line may name.
 
+var (
+	// buildsNames matches what computes the name of a file in the source of a compiler.
+	buildsNames = regexp.MustCompile(`#\s*define|##|\?\?|%(?:x?define|assign|str)|\.(?:macro|altmacro|irpc?|rept|set|equ|ds|de)\b|\\(?:csname|[ex]?def|let|string|[0-7xu*])|\^\^|&#|<!ENTITY|concat|[#$]\{`)
+	// copiesInCode matches calls that copy or remove folders with everything in them.
+	copiesInCode = regexp.MustCompile(`\b(?:copytree|make_archive|rmtree|cp(?:Sync|_rf?)|rm(?:Sync|_rf?)|rename(?:s|Sync)?|(?:shutil\.)?move|fs\.(?:cp|rm)|tar\w*\..*\.add)\s*\(`)
+	// editors are programs in whose code a commandLetter stands directly before a name of a file.
+	editors       = regexp.MustCompile(`^(vi|n?vim|r?view|ed|ex|sed|gsed|less)$`)
+	commandLetter = regexp.MustCompile(`[eErRwW]`)
+	// besideLetter matches that name.
+	besideLetter = regexp.MustCompile(`^[^\s;{}'"]*`)
+	// changesFolder matches a change of the local folder in the commands of a file transfer client.
+	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
+)
+
 // addDocument adds the texts in a here-document that may be paths: a program may take them for names
 // of files, or the line may run the file that it writes.
 func (f *pathFinder) addDocument(text string) {

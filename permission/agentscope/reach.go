@@ -23,11 +23,12 @@ var (
 	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp gzip zstd")
 	// removers change folders with everything in them.
 	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
-	// namers matches a program and the word before one that is a name of its own, such as a target, or
-	// a folder in which it writes nothing, and intoFolder the options behind which any command gets a folder.
-	namers     = regexp.MustCompile(`^(g?make|ninja|just|rake|tox|pytest|ls|du|wc|stat|file|(npm|pnpm|yarn|bun|go) run|(go|cargo) test) `)
+	// namers matches a program and one of its words if the next word is not a folder into which it writes:
+	// the name of a target, or a file that it only reads.
+	namers = regexp.MustCompile(`^(g?make|ninja|just|rake|tox|pytest|ls|du|wc|stat|file|(npm|pnpm|yarn|bun|go) run|(go|cargo) test) `)
+	// intoFolder matches the options before the folder into which a command writes.
 	intoFolder = regexp.MustCompile(`^-(o|t|d|P|p|-prefix|-target.*|-output.*|-dest.*|-dir.*|-root|-bind)$`)
-	// here are walkers that search the current folder if no folder is given.
+	// here are walkers that search the current folder unless a folder is named.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// servers matches a command that packs or serves a folder with everything in it.
 	servers = regexp.MustCompile(`^(?:python[0-9.]* (?:-\S+ )*-m ?(?:tarfile|zipfile|zipapp|http\.server|SimpleHTTPServer)\b|jar |ruby .*-run\b|php .*-S|busybox httpd\b|(?:kubectl|oc) .*-(?:f|k|-filename|-kustomize|-from-file)[ =]?(?:\S*=)?(?:\.{1,2}|[^.\s-][^.\s]*)/?(?: |$))`)
@@ -39,22 +40,12 @@ var (
 	// stores matches what may write a text to a file.
 	stores   = regexp.MustCompile(`>[^&]|>&\s*[^\d\s-]|\btee\b`)
 	unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "")
-	// buildsNames matches what computes the name of a file in the source of a compiler.
-	buildsNames = regexp.MustCompile(`#\s*define|##|\?\?|%(?:x?define|assign|str)|\.(?:macro|altmacro|irpc?|rept|set|equ|ds|de)\b|\\(?:csname|[ex]?def|let|string|[0-7xu*])|\^\^|&#|<!ENTITY|concat|[#$]\{`)
-	// copiesInCode matches calls that copy or remove folders with everything in them.
-	copiesInCode = regexp.MustCompile(`\b(?:copytree|make_archive|rmtree|cp(?:Sync|_rf?)|rm(?:Sync|_rf?)|rename(?:s|Sync)?|(?:shutil\.)?move|fs\.(?:cp|rm)|tar\w*\..*\.add)\s*\(`)
-	// editors write the name of a file directly behind the letter of a command.
-	editors       = regexp.MustCompile(`^(vi|n?vim|r?view|ed|ex|sed|gsed|less)$`)
-	commandLetter = regexp.MustCompile(`[eErRwW]`)
-	besideLetter  = regexp.MustCompile(`^[^\s;{}'"]*`)
-	deep          = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
+	deep     = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// listed matches a command that gets names of files from its input or from a file, or patches another folder.
-	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|curl (?:.* )?-(?:[a-zA-Z]*K|-config)|(?:wget|aria2c) (?:.* )?-(?:[a-zA-Z]*i|-input-file)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|file (?:.* )?-[A-Za-z]*f|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
-	// changesFolder matches a change of the local folder in the commands of a file transfer client.
-	changesFolder = regexp.MustCompile(`(?i)\blcd\b`)
-	transfers     = regexp.MustCompile(`(?i)ftp|smbclient|cadaver`)
+	listed    = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|curl (?:.* )?-(?:[a-zA-Z]*K|-config)|(?:wget|aria2c) (?:.* )?-(?:[a-zA-Z]*i|-input-file)|tar (?:-?|.* -)[A-Za-z]*T|.* --(?:files0?-from|stdin-paths|pathspec-from-file)|file (?:.* )?-[A-Za-z]*f|(?:ar|g?cc|g\+\+|clang|ld|javac?) (?:.* )?@|(?:patch|git (?:.* )?(?:apply|am)) (?:.* )?-(?:[^- ]*d|-d(?:i|[= ]|$)))`)
+	transfers = regexp.MustCompile(`(?i)ftp|smbclient|cadaver`)
 	// local matches commands that transfer no files, even if code or a text in them has such a word.
 	local = regexp.MustCompile(`^(?:git|ls|mkdir|cp|mv|rm|touch|chmod|diff|patch) `)
 	// inCode splits code into texts that may be paths.
