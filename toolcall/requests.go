@@ -207,6 +207,15 @@ func Sorts() []string {
 	return []string{SortDeadline, SortAge, SortProposed, SortTool, SortAgent, SortChanged}
 }
 
+// SortWords returns the orders of a list, and then each reversed.
+func SortWords() []string {
+	out := Sorts()
+	for _, s := range Sorts() {
+		out = append(out, "-"+s)
+	}
+	return out
+}
+
 // ListReply contains the listed calls, in the requested order.
 type ListReply struct {
 	Calls []*Call `json:"calls"`

@@ -122,7 +122,7 @@ var (
 				{Name: "mine", Type: "boolean", Doc: "Only approval requests to which you can respond and have not."},
 				{Name: "since", Type: "string", Doc: "Only calls that were proposed at this time (RFC 3339) or later."},
 				{Name: "until", Type: "string", Doc: "Only calls that were proposed before this time (RFC 3339)."},
-				{Name: "sort", Type: "string", Doc: "The order: deadline (the request that ends first), age (the newest call first), proposed (the oldest call first), tool or agent; a minus sign reverses it.", Words: sortWords()},
+				{Name: "sort", Type: "string", Doc: "The order: deadline (the request that ends first), age (the newest call first), proposed (the oldest call first), tool or agent; a minus sign reverses it.", Words: toolcall.SortWords()},
 				{Name: "cursor", Type: "string", Doc: "Where to continue a list with sort: cursor of the previous page."},
 				{Name: "newest", Type: "boolean", Doc: "List the calls that finished last first; only for finished calls."},
 				{Name: "by", Type: "string", Doc: "Only calls to whose approval request this person responded."},
@@ -263,15 +263,6 @@ var (
 
 func workHTTP(name, id, summary, doc string) *HTTP {
 	return &HTTP{ID: id, Method: "POST", Path: "/v1/work/" + name, Tag: "work", Summary: summary, Doc: doc}
-}
-
-// sortWords returns the orders of a list, each in both directions.
-func sortWords() []string {
-	out := toolcall.Sorts()
-	for _, s := range toolcall.Sorts() {
-		out = append(out, "-"+s)
-	}
-	return out
 }
 
 func ofWorkers(name string, changes bool, id, summary, doc string) Operation {

@@ -79,7 +79,7 @@ commands. With --json each call also has its state, AgentScope's coarser classif
 	f.BoolVarP(&l.r.All, "all", "a", false, "include finished calls")
 	f.BoolVarP(&l.follow, "watch", "w", false, "follow the changes until you press Ctrl-C")
 	noFiles := cobra.ShellCompDirectiveNoFileComp
-	for flag, words := range map[string][]string{"phase": toolcall.PhaseWords(), "sort": sortWords(), "state": stateWords} {
+	for flag, words := range map[string][]string{"phase": toolcall.PhaseWords(), "sort": toolcall.SortWords(), "state": stateWords} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, noFiles))
 	}
 	completeCallFlags(env, c, "tool", "agent", "session", "rule")
@@ -87,14 +87,6 @@ commands. With --json each call also has its state, AgentScope's coarser classif
 }
 
 var stateWords = message.Words[message.ToolCallState]()
-
-func sortWords() []string {
-	var out []string
-	for _, s := range toolcall.Sorts() {
-		out = append(out, s, "-"+s)
-	}
-	return out
-}
 
 func (l *listing) check(now time.Time) (err error) {
 	for _, s := range l.states {
@@ -125,7 +117,7 @@ func (l *listing) check(now time.Time) (err error) {
 	switch {
 	case l.limit < 0:
 		return usagef("--limit is %d, use a positive number", l.limit)
-	case l.r.Sort != "" && !slices.Contains(sortWords(), l.r.Sort):
+	case l.r.Sort != "" && !slices.Contains(toolcall.SortWords(), l.r.Sort):
 		return usagef("--sort is %q, use %s, with - before it for the reverse", l.r.Sort, strings.Join(toolcall.Sorts(), ", "))
 	}
 	if l.r.Sort == "" && !l.r.All && !l.wantsFinished() {

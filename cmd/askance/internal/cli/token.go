@@ -412,7 +412,7 @@ instead.`,
 
 var (
 	roleAndName   = wantArgs(2, "a role and a name, for instance: approver ann")
-	completeRoles = completeWords("runtime", "worker", "approver", "operator", "auditor")
+	completeRoles = completeWords(tokenRoles...)
 )
 
 func newCredsListCommand(env *environment) *cobra.Command {
