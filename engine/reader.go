@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"sort"
 
 	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/engine/internal/decide"
@@ -309,10 +309,8 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 	if j, ok := q.journal.(AssumingJournal); ok {
 		out.DurabilityWhy, out.AnchorNew = j.WhyAssumed(), j.HasNewAnchor()
 	}
-	for name := range q.tools {
-		out.Tools = append(out.Tools, name)
-	}
-	sort.Strings(out.Tools)
+	out.Tools = slices.AppendSeq(out.Tools, maps.Keys(q.tools))
+	slices.Sort(out.Tools)
 	out.Open, out.Blocked, out.Returned = q.view.Counts()
 	out.Blocked += len(q.markedCalls())
 	out.PolicyErr = q.describePolicy().Alarm

@@ -3,6 +3,7 @@ package permission
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -372,11 +373,7 @@ func (c *compiler) addPathRule(r *Rule, cr *compiledRule, tr *toolRules) {
 
 // spreadPathRules adds the rules about files to the tools that reach files.
 func (c *compiler) spreadPathRules() {
-	var tools []*toolRules
-	for _, tr := range c.bundle.byTool {
-		tools = append(tools, tr)
-	}
-	slices.SortFunc(tools, func(a, b *toolRules) int { return strings.Compare(a.name, b.name) })
+	tools := slices.SortedFunc(maps.Values(c.bundle.byTool), func(a, b *toolRules) int { return strings.Compare(a.name, b.name) })
 	for _, p := range c.paths {
 		var unseen []string
 		for _, tr := range tools {

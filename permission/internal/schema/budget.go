@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -91,13 +92,9 @@ func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 		out = append(out, list...)
 	}
 	for _, m := range []map[string]*jsonschema.Schema{s.Properties, s.DependentSchemas} {
-		for _, sub := range m {
-			out = append(out, sub)
-		}
+		out = slices.AppendSeq(out, maps.Values(m))
 	}
-	for _, sub := range s.PatternProperties {
-		out = append(out, sub)
-	}
+	out = slices.AppendSeq(out, maps.Values(s.PatternProperties))
 	loose := []any{s.Items, s.AdditionalItems, s.AdditionalProperties}
 	for _, dep := range s.Dependencies {
 		loose = append(loose, dep)
