@@ -17,6 +17,8 @@ const (
 	codeInsufficient       = 10023 // the server's or account's store is full
 	codeStorageExceeded    = 10047
 	codeMemoryExceeded     = 10028
+	codeMaxConsumers       = 10026
+	codeMaxStreams         = 10027
 	CodeSubjectOverlap     = 10065
 	codeWrongLastSequence  = 10071 // compare-and-swap failed; names the current sequence
 	codeStoreFailed        = 10077 // with Discard New: the stream is full, or the message too large
@@ -76,6 +78,8 @@ func Error(op, what string, err error) *message.Error {
 	switch {
 	case errors.As(err, &api) && IsFull(int(api.ErrorCode), api.Description):
 		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete data that is not needed"
+	case errors.As(err, &api) && (api.ErrorCode == codeMaxConsumers || api.ErrorCode == codeMaxStreams):
+		e.Code, e.Hint = message.CodeFull, "raise the limits of streams and consumers of the NATS account, or use an account of its own"
 	case errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound:
 		e.Code, e.Hint = message.CodeUnavailable, "check whether the stream was deleted"
 	case errors.As(err, &api) && api.ErrorCode == codeDuplicateInProcess:

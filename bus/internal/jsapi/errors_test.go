@@ -25,3 +25,12 @@ func TestAPIErrorOfADuplicate(t *testing.T) {
 		t.Errorf("the error is %v with the hint %q", err, err.Hint)
 	}
 }
+
+// An account that cannot have more streams or consumers needs an operator.
+func TestAPIErrorOfALimitedAccount(t *testing.T) {
+	for _, code := range []jetstream.ErrorCode{10026, 10027} {
+		if err := Error("open journal", "stream s", &jetstream.APIError{Code: 400, ErrorCode: code}); !errors.Is(err, message.ErrFull) || err.Hint == "" {
+			t.Errorf("%d: %v, want full with a hint", code, err)
+		}
+	}
+}
