@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -170,6 +171,22 @@ func TestMissingRecordsDuringAnElection(t *testing.T) {
 	}
 	leader.forget(0)
 	bustest.MustAppend(t, j, record, 0)
+}
+
+// Records that are missing for longer than an election takes are lost, and the error says what to do.
+func TestMissingRecordsAfterAnElection(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		leader := newLagging(t, bustest.New(t, bustest.In(dir)))
+		leader.replicated = true
+		j := leader.journal(t)
+		bustest.MustAppend(t, j, bustest.CallRecord("first", bustest.CallKey("c1"), message.ToolCallPending, "propose"), 0)
+		leader.forget(0, 1)
+		err := j.Watch(t.Context(), 0, bustest.NewSink())
+		if e := message.AsError("", err); e.Code != message.CodeDamaged || !strings.Contains(e.Hint, "accept-loss") {
+			t.Errorf("the watch ended with %v, want damaged and what to do", err)
+		}
+	})
 }
 
 // askingReady is a sink that asks whether the journal is ready as soon as it has got a record.

@@ -53,6 +53,9 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case w.isHopeless(err):
+			if loss := errors.Unwrap(err); errors.Is(loss, message.ErrDamaged) { // no election explains it any more
+				return loss
+			}
 			return err
 		case w.at > began:
 			pause, failing = jsapi.FirstPause, time.Now()
