@@ -350,8 +350,14 @@ func fileHint(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "check the path"
+	case errors.Is(err, fs.ErrPermission):
+		return "give this user access to it, or choose another path"
 	case errors.Is(err, syscall.ENOSPC):
 		return "free disk space"
+	case errors.Is(err, syscall.EMFILE):
+		return "raise the limit of open files: ulimit -n"
+	case errors.Is(err, syscall.EROFS):
+		return "remount the file system to be writable, or choose another path"
 	}
 	return ""
 }

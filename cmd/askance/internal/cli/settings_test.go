@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -388,4 +391,14 @@ func FuzzSettings(f *testing.F) {
 			t.Fatalf("got values together with an error: %v", err)
 		}
 	})
+}
+
+// An error of the system about a file says what to do.
+func TestHintsForFiles(t *testing.T) {
+	for _, err := range []error{syscall.ENOENT, syscall.EACCES, syscall.ENOSPC, syscall.EMFILE, syscall.EROFS} {
+		err := fmt.Errorf("read the settings: %w", &fs.PathError{Op: "open", Path: "askance.yaml", Err: err})
+		if b := errorBodyOf(&environment{}, err); b.Hint == "" {
+			t.Errorf("%v has no hint", err)
+		}
+	}
 }
