@@ -115,7 +115,6 @@ func (b beginner) Wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.Wa
 // After each final error of a begin, the client learns what is true: that the call did not run, how it
 // ended, or that this is unknown.
 func TestNotBegun(t *testing.T) {
-	t.Parallel()
 	refuse := func(code message.Code) error { return &message.Error{Code: code, What: "not here"} }
 	report := func(c mcp.Client, r toolcall.ReportRequest) error {
 		_, err := c.Report(t.Context(), r)

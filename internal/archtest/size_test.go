@@ -15,8 +15,8 @@ import (
 // Limits for the code that the command links. Lower them when the code gets smaller; only a new
 // feature may raise one.
 const (
-	maxLines      = 147_484
-	maxFiles      = 540
+	maxLines      = 147_925
+	maxFiles      = 542
 	maxSmallFiles = 20 // files with fewer than smallFile lines
 	smallFile     = 40
 )
