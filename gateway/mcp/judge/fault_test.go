@@ -56,7 +56,7 @@ func TestUpstreamGarbage(t *testing.T) {
 	h := newHouse(t, policy("babble", "strange"))
 	u := newUpstream(t, tool{"babble", define("babble"), func(r *request) string {
 		r.notify("Listening on port 3000")
-		r.notify(`{"jsonrpc":"2.0","id":999999,"result":{"content":[{"type":"text","text":"of another call"}]}}`)
+		r.notify(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"of another call"}]}}`)
 		r.notify(`[1,2]`)
 		return text("meant")
 	}}, tool{"strange", define("strange"), func(r *request) string { return `"result":{"resultType":"surprise","content":[]}` }})
